@@ -1,0 +1,33 @@
+"""The DLO-JZ kit: make one PyTorch training script fast, then spread it over many GPUs.
+
+The verbs of a notebook are here; the same verbs in a shell are ``dlojz …``. Importing this package imports neither torch nor
+Jupyter nor matplotlib: each verb brings what it needs when it is first used.
+"""
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+# verb -> (module, name in it)
+_VERBS = {
+    "submit": ("dlojz.jobs", "submit"),
+    "jobs": ("dlojz.jobs", "jobs"),
+    "site": ("dlojz.sites", "current"),
+    "doctor": ("dlojz.doctor", "doctor"),
+    "Chronometer": ("dlojz.chronometer", "Chronometer"),
+}
+
+__all__ = sorted(_VERBS)
+
+
+def __getattr__(name):
+    if name not in _VERBS:
+        raise AttributeError(f"module 'dlojz' has no attribute {name!r}")
+    module, attribute = _VERBS[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return [*globals(), *__all__]

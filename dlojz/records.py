@@ -1,0 +1,210 @@
+"""The run record: ``record.jsonl``, one JSON object a line, written while a run goes on and read back by everything else.
+
+Each line has an ``event`` and a ``time`` (seconds since 1970). The events, in the order a run writes them:
+
+``start``
+    what is needed to compare runs later: ``command``, ``switches`` (the arguments that differ from their defaults),
+    ``args`` (all of them), ``model``, ``image_size``, ``batch_size`` (per process), ``world_size``, ``global_batch``
+    (images per optimizer step over all processes), ``parameters``, ``steps_per_epoch``, ``epochs``, ``total_steps``,
+    ``warmup_steps``, ``versions``, ``machine``, ``git``, ``attempt`` (1, then 2 for a resumed run, …), ``resumed_at`` (step).
+``step``
+    ``step`` (counted from 1 over the whole training), ``epoch`` (from 0), ``images`` (over all processes),
+    ``loss`` and ``accuracy`` (sums over all processes divided by all images), ``lr``, ``warmup`` (true while left out of averages),
+    and seconds: ``seconds`` (the whole step) = ``idle`` + ``copy`` + ``forward`` + ``backward`` + ``update`` as the device saw
+    them, with ``loading``, the time the process waited for its loader, as the host saw it.
+``validation``
+    ``step``, ``epoch``, ``loss``, ``accuracy``, ``images``, ``seconds``.
+``checkpoint``
+    ``step``, ``seconds`` (the loop stood still), ``bytes``.
+``error``
+    ``kind`` (``out_of_memory``, ``nan_loss``, ``lost_rank``, ``signal``, ``data``, ``disk``, ``exception``), ``message``,
+    ``advice`` (one sentence), ``rank``, and the numbers that belong to the kind.
+``end``
+    ``status`` (``completed``, ``stopped`` = saved and to be resumed, ``failed``), ``steps``, ``seconds``, peak memory, energy.
+
+A reader must expect more: unknown events and fields are kept as they are, a torn line (the run was killed while writing,
+the disk was full) is left out and counted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from pathlib import Path
+
+NAME = "record.jsonl"
+FLUSH_EVERY = 0.5  # seconds: what a `kill -9` may cost, and how far behind a live view may be
+
+
+class Writer:
+    """Appends events to a run's record.
+
+    Lines are gathered and written at most every half second, each batch in one ``write`` to a file opened for
+    appending, so that lines of several processes never mix. A write that fails (full disk) is reported once on
+    stderr and tried again later: the training goes on, because a lost measurement is cheaper than a lost run.
+
+    ``path=None`` gives a writer that forgets everything, for the processes whose rank is not 0.
+    """
+
+    def __init__(self, path: Path | str | None, clock=time.time):
+        self.path = Path(path) if path is not None else None
+        self.clock = clock
+        self.failed: OSError | None = None
+        self._lines: list[bytes] = []
+        self._flushed = clock()
+
+    def write(self, event: str, flush: bool = False, **fields) -> None:
+        """Add one event. ``flush=True`` writes it to the file before returning."""
+        if self.path is None:
+            return
+        line = json.dumps({"event": event, "time": round(self.clock(), 3), **_plain(fields)}, ensure_ascii=False, allow_nan=False)
+        self._lines.append(line.encode() + b"\n")
+        if flush or event != "step" or self.clock() - self._flushed >= FLUSH_EVERY:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.path is None or not self._lines:
+            return
+        self._flushed = self.clock()
+        data = b"".join(self._lines)
+        try:
+            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            try:
+                if os.fstat(fd).st_size and not _ends_with_newline(self.path):
+                    data = b"\n" + data  # an earlier line was torn: keep it from swallowing this one
+                written = os.write(fd, data)
+            finally:
+                os.close(fd)
+            if written < len(data):
+                raise OSError(f"{written} of {len(data)} bytes written")
+        except OSError as error:
+            if self.failed is None:
+                print(f"dlojz: the record cannot be written ({error}); the run goes on, {self.path} is incomplete.", file=sys.stderr)
+            self.failed = error
+            del self._lines[:-10_000]  # a disk that stays full must not fill the memory instead
+        else:
+            self._lines.clear()
+
+
+def _ends_with_newline(path: Path) -> bool:
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def _plain(value):
+    """JSON has no NaN or infinity and no numpy: say them as text, so that any reader can read the line."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return str(value)
+
+
+class Reader:
+    """Reads a record that may still be growing: each ``poll`` gives the events that came since the last."""
+
+    def __init__(self, path: Path | str):
+        self.path = _file(path)
+        self.torn = 0
+        self._offset = 0
+
+    def poll(self) -> list[dict]:
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        complete = data.rfind(b"\n") + 1
+        self._offset += complete
+        return self._parse(data[:complete])
+
+    def rest(self) -> list[dict]:
+        """The last line, where no newline ended it; for a run that is over."""
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        self._offset += len(data)
+        return self._parse(data)
+
+    def _parse(self, data: bytes) -> list[dict]:
+        events = []
+        for line in data.split(b"\n"):
+            if not line.strip():
+                continue
+            try:
+                event = json.loads(line)
+            except ValueError:  # torn, or not UTF-8
+                self.torn += 1
+                continue
+            if isinstance(event, dict) and isinstance(event.get("event"), str):
+                events.append(event)
+            else:
+                self.torn += 1
+        return events
+
+
+def _file(path: Path | str) -> Path:
+    path = Path(path)
+    return path / NAME if path.is_dir() or not path.suffix else path
+
+
+class Record:
+    """A record read back: ``start`` (of the last attempt), ``steps``, ``validations``, ``errors``, ``end``, ``events``.
+
+    After a resume, steps that were run again replace those of the attempt before, so ``steps`` never holds one twice.
+    """
+
+    def __init__(self, events: list[dict], torn: int = 0):
+        self.events = events
+        self.torn = torn
+        self.starts = [e for e in events if e["event"] == "start"]
+        self.validations = [e for e in events if e["event"] == "validation"]
+        self.checkpoints = [e for e in events if e["event"] == "checkpoint"]
+        self.errors = [e for e in events if e["event"] == "error"]
+        steps: dict[int, dict] = {}
+        end = None
+        for event in events:
+            if event["event"] == "start":
+                end = None
+                resumed = event.get("resumed_at") or 0
+                steps = {number: step for number, step in steps.items() if number <= resumed}
+            elif event["event"] == "step" and isinstance(event.get("step"), int):
+                steps[event["step"]] = event
+            elif event["event"] == "end":
+                end = event
+        self.steps = [steps[number] for number in sorted(steps)]
+        self.end = end
+
+    @property
+    def start(self) -> dict:
+        return self.starts[-1] if self.starts else {}
+
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """Steps done, and steps in all (None where the record does not say)."""
+        return (self.steps[-1]["step"] if self.steps else 0), self.start.get("total_steps")
+
+    @property
+    def timed_steps(self) -> list[dict]:
+        """The steps that averages are made of: those of the last attempt, without its warm-up."""
+        since = self.start.get("resumed_at") or 0
+        return [s for s in self.steps if s["step"] > since and not s.get("warmup") and "seconds" in s]
+
+
+def read(path: Path | str) -> Record:
+    """The record of a run, from its folder or from the file itself. A record that isn't there reads as an empty one."""
+    reader = Reader(path)
+    events = reader.poll() + reader.rest()
+    return Record(events, reader.torn)
