@@ -1,0 +1,1 @@
+"""Jobs: submit, follow, cancel, on this machine and on Slurm."""
