@@ -21,6 +21,10 @@ def parser() -> argparse.ArgumentParser:
     verb.add_argument("folder", metavar="DIR")
     verb.set_defaults(run=workspace)
 
+    verb = verbs.add_parser("doctor", help="look at this machine, its software and its surroundings: what is broken, what to do")
+    verb.add_argument("--json", action="store_true", help="all findings with their numbers, for programs")
+    verb.set_defaults(run=doctor)
+
     return top
 
 
@@ -31,6 +35,17 @@ def workspace(args) -> int:
         print(line)
     print(f"The workspace is {args.folder}")
     return 0
+
+
+def doctor(args) -> int:
+    import shutil
+
+    from .doctor import doctor
+
+    report = doctor()
+    sys.stdout.reconfigure(errors="replace")  # names of folders may hold what this terminal can't show
+    print(report.json() if args.json else report.text(min(120, shutil.get_terminal_size().columns)))
+    return 1 if report.broken else 0
 
 
 def main(argv=None) -> int:

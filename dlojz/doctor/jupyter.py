@@ -1,0 +1,113 @@
+"""Jupyter's widgets need two halves: ipywidgets where the kernel runs, and a part of JupyterLab where its server runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from .look import System
+from .packages import numbers, pip
+from .report import Finding, broken, fine, note
+
+MANAGER = "labextensions/@jupyter-widgets/jupyterlab-manager/package.json"
+MANAGER_FOR = {7: 3, 8: 5}  # ipywidgets -> the major version of JupyterLab's side of it
+
+
+def look_jupyter(system: System) -> dict:
+    """ipywidgets where the kernel runs, and the part that shows them where the server runs (None: no server was found)."""
+    return {
+        "ipywidgets": _version("ipywidgets"),
+        "ipykernel": _version("ipykernel"),
+        "in_kernel": "ipykernel" in sys.modules,
+        "code": "VSCODE_PID" in system.env or "VSCODE_CWD" in system.env,
+        "colab": "google.colab" in sys.modules,
+        "server": look_server(system),
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def look_server(system: System) -> dict | None:
+    """The Jupyter server of this kernel, or of this account where we are in a shell; ``manager`` is the version of its half."""
+    data = _data_folder(system)
+    for pid in server_pids(system, data / "runtime"):
+        python = server_python(system, pid)
+        if python is None:
+            continue
+        prefix = python.parent.parent
+        shares = [prefix / "share/jupyter", system.path("usr/local/share/jupyter"), system.path("usr/share/jupyter"), data]
+        shares += [Path(folder) for folder in system.env.get("JUPYTER_PATH", "").split(":") if folder]
+        files = (share / MANAGER for share in shares)
+        manager = next((json.loads(file.read_text()).get("version") for file in files if file.is_file()), None)
+        return {"pid": pid, "python": str(python), "prefix": str(prefix), "manager": manager}
+    return None
+
+
+def _data_folder(system: System) -> Path:
+    home = Path(system.env.get("HOME", "~")).expanduser()
+    return Path(system.env.get("JUPYTER_DATA_DIR") or home / ".local/share/jupyter")
+
+
+def server_pids(system: System, runtime: Path) -> list[int]:
+    """In a kernel the process that started it, else the servers that this account's list says are running, newest first."""
+    parent = system.env.get("JPY_PARENT_PID", "")
+    if parent.isdigit() and int(parent) > 1:
+        return [int(parent)]
+    files = Path(system.env.get("JUPYTER_RUNTIME_DIR") or runtime).glob("jpserver-*.json")
+    newest = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
+    return [int(pid) for file in newest if (pid := file.stem.partition("-")[2]).isdigit()]
+
+
+def server_python(system: System, pid: int) -> Path | None:
+    """The python that a Jupyter server runs, as it was called: in a virtual environment the file itself is the system's.
+
+    None where the process is gone, or no server (nbval starts kernels too).
+    """
+    words = (system.read(f"proc/{pid}/cmdline") or "").split("\0")
+    if "python" not in Path(words[0]).name or not any("jupyter" in word for word in words[1:]):
+        return None
+    if "/" in words[0]:
+        return Path(words[0])
+    variables = (system.read(f"proc/{pid}/environ") or "").split("\0")
+    path = next((text.removeprefix("PATH=") for text in variables if text.startswith("PATH=")), os.defpath)
+    found = shutil.which(words[0], path=path)
+    return Path(found) if found else None
+
+
+def say_jupyter(facts: dict) -> Iterator[Finding]:
+    widgets, server, data = facts["ipywidgets"], facts["server"], facts
+    here = "this kernel" if facts["in_kernel"] else "this environment"
+    if widgets is None:
+        yield note(
+            "Widgets",
+            f"ipywidgets is not installed in {here}: jobs.watch() prints lines instead of a live table",
+            f"{pip()} install 'dlojz[lab]', then restart the kernel.",
+            **data,
+        )
+        return
+    if server is None:
+        who = "VS Code" if facts["code"] else "Colab" if facts["colab"] else ""
+        why = f"{who} shows them itself" if who else "no Jupyter server was found from here, so its half was not looked at"
+        yield fine("Widgets", f"ipywidgets {widgets} in {here}; {why}", **data)
+        return
+    mend = f"{server['python']} -m pip install 'jupyterlab_widgets>=3', then restart the server and reload the page."
+    prefix, major = server["prefix"], numbers(widgets)[0]
+    if server["manager"] is None:
+        text = f"ipywidgets {widgets} in {here}, but the server ({prefix}) can't show them: live tables stay blank"
+        yield broken("Widgets", text, mend, **data)
+    elif major in MANAGER_FOR and numbers(server["manager"])[0] != MANAGER_FOR[major]:
+        text = f"ipywidgets {widgets} in {here}, but the server ({prefix}) is made for another version: live tables stay blank"
+        yield broken("Widgets", text, mend, **data)
+    else:
+        where = "same environment" if Path(prefix).resolve() == Path(sys.prefix).resolve() else prefix
+        yield fine("Widgets", f"ipywidgets {widgets} in {here}, and the server shows them ({where})", **data)
