@@ -24,7 +24,8 @@ class Request:
 
     ``gpus`` and ``processes`` count over all nodes; one process drives one GPU, and where ``gpus`` is 0 the processes
     share the CPU cores. ``cores`` are per process, 0 where the scheduler shall decide. ``seconds`` is the time limit.
-    Empty strings mean "not asked for". ``directives`` are further options of sbatch, such as ``--hint=nomultithread``.
+    Empty strings mean "not asked for". ``directives`` are further options of sbatch, such as ``--hint=nomultithread``;
+    ``modules`` are loaded in this order.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Request:
     qos: str = ""
     constraint: str = ""
     directives: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

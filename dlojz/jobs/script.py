@@ -1,0 +1,403 @@
+"""From what was asked for to the text of ``job.sh``: pure functions, and a linter for scripts of any origin."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import hashlib
+import importlib.util
+import json
+import math
+import os
+import re
+import shlex
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from .. import paths, sites
+from ..errors import UsageError
+from .job import Request
+
+# --- what was asked for --------------------------------------------------------------------------------------------------
+
+LONGEST_NAME = 64
+
+
+def checked_name(name: str) -> str:
+    """A name that is safe as a folder and as a Slurm job name. Raises UsageError and suggests one where it is not."""
+    if not isinstance(name, str):
+        raise UsageError(f"name={name!r}: a name is a text, such as name=\"amp\"")
+    name = unicodedata.normalize("NFC", name)
+    if re.fullmatch(r"\w[\w.+=-]*", name) and len(name) <= LONGEST_NAME and len(name.encode()) <= 200:
+        return name
+    better = re.sub(r"[^\w.+=]+", "-", name).strip("-.+=")[:LONGEST_NAME].strip("-.+=") or "run"
+    shown = repr(name if len(name) <= 40 else name[:37] + "...")
+    raise UsageError(
+        f"the name {shown} cannot be a folder's: use letters, digits and _ . + = -, at most {LONGEST_NAME}, such as {better!r}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A command, checked: what Python runs, and the file that this is (None for a module)."""
+
+    argv: tuple[str, ...]
+    script: Path | None
+
+
+def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_modules: bool = True) -> Command:
+    """Split a command as a shell would, without running anything of it, and see that its script is there.
+
+    A script is looked for in the workspace, then in ``cwd``. Raises UsageError.
+    """
+    if not isinstance(text, str):
+        raise UsageError(f"a command is a text such as \"train.py --amp bf16\" (a list of them is a sweep), not {text!r}")
+    if "\0" in text:
+        raise UsageError("the command holds a NUL character: remove it")
+    try:
+        argv = shlex.split(text)
+    except ValueError:
+        raise UsageError(f"a quote is left open in the command: {_short(text)}") from None
+    if argv and re.fullmatch(r"python(3(\.\d+)?)?", argv[0]):
+        argv = argv[1:]  # `python train.py`: which Python is the site's business
+    if not argv:
+        raise UsageError("the command is empty: say which script to run, such as \"train.py --amp bf16\"")
+    if argv[0] == "-m":
+        return Command(tuple(argv), _module_file(argv, workspace, find_modules))
+    if argv[0].startswith("-"):
+        raise UsageError(f"the command starts with {argv[0]!r}: start with the script (train.py …) or with -m and a module")
+    if not argv[0].endswith(".py"):
+        raise UsageError(f"{_short(argv[0])!r} is no Python script: a command is train.py ARGS, or -m MODULE ARGS")
+    asked = Path(argv[0]).expanduser()
+    for folder in (workspace, *([cwd] if cwd else [])):
+        script = Path(os.path.abspath(folder / asked))
+        if script.is_file():
+            shown = script.relative_to(workspace) if script.is_relative_to(workspace) else script
+            return Command((str(shown), *argv[1:]), script)
+    near = sorted(file.name for file in workspace.glob("*.py"))
+    raise UsageError(f"there is no script {_short(argv[0])!r} in {workspace}" + (f": there is {', '.join(near[:8])}" if near else ""))
+
+
+def _module_file(argv: list[str], workspace: Path, look: bool) -> Path | None:
+    if len(argv) < 2 or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", argv[1]):
+        raise UsageError("-m needs the name of a module after it, such as -m package.module")
+    for file in (workspace.joinpath(*argv[1].split(".")).with_suffix(".py"), workspace.joinpath(*argv[1].split("."), "__main__.py")):
+        if file.is_file():
+            return file
+    top = argv[1].split(".")[0]
+    if look and not (workspace / top).is_dir() and importlib.util.find_spec(top) is None:
+        raise UsageError(f"there is no module {argv[1]!r} in the workspace or in this Python")
+    return None
+
+
+def _short(text: str) -> str:
+    line = text if text.isprintable() else repr(text)[1:-1]
+    return line if len(line) <= 80 else line[:77] + "..."
+
+
+def request(site: sites.Site, command: Command, *, name: str | None = None, gpus: int | None = None, nodes: int | None = None,
+            processes: int | None = None, time: int | str | None = None, account: str = "", partition: str = "", qos: str = "",
+            constraint: str = "", cores: int | None = None, devices: int = 0) -> Request:
+    """Fill in the site's defaults and refuse what cannot work, in one line that says what could.
+
+    ``devices`` is how many GPUs this machine has; it only matters where the site's launcher is local.
+    """
+    if name is None:
+        stem = command.argv[1] if command.argv[0] == "-m" else Path(command.argv[0]).stem
+        name = re.sub(r"[^\w.+=-]", "-", stem)[:LONGEST_NAME].lstrip("-.+=") or "run"
+    for word, value, least in (("gpus", gpus, 0), ("nodes", nodes, 1), ("processes", processes, 1), ("cores", cores, 1)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+            raise UsageError(f"{word}={value!r}: must be a whole number, {least} or more")
+    for word, value in (("account", account), ("partition", partition), ("qos", qos), ("constraint", constraint)):
+        if not isinstance(value, str) or not re.fullmatch(r"[\w.@+:&|*()\[\],-]*", value):
+            raise UsageError(f"{word}={value!r}: must be a name as Slurm knows it, without blanks or quotes")
+    common = {"name": checked_name(name), "command": command.argv, "site": site.name}
+    limit = sites.seconds(time) if time is not None else site.time
+    if site.launcher == "local":
+        if (nodes or 1) > 1:
+            raise UsageError(f"nodes={nodes}: the site {site.name} is one machine; leave nodes out, or choose a cluster with site=")
+        # Without a GPU the processes that would drive one share the cores, so that a distributed run can be tried anywhere.
+        wanted = min(site.gpus, devices) if gpus is None else gpus
+        if devices and wanted > devices:
+            raise UsageError(f"gpus={wanted}: this machine has {devices}; ask for {devices}, or for gpus=0, processes={wanted} on its CPU")
+        given = wanted if devices else 0
+        return Request(**common, gpus=given, processes=_processes(processes, given, 1) if given or processes else max(1, wanted),
+                       cores=cores or 0, seconds=limit, account=account, partition=partition, qos=qos, constraint=constraint,
+                       directives=site.directives)
+
+    kinds = site.known_partitions()
+    chosen = partition or (constraint if constraint in kinds else "") or site.partition
+    if not chosen and kinds:
+        fitting = [key for key, kind in kinds.items() if kind.gpus_per_node or not (site.gpus if gpus is None else gpus)]
+        chosen = next(iter(fitting or kinds))
+    kind = kinds.get(chosen) or sites.Partition(name=chosen, partition=chosen)
+    known = chosen in kinds
+    if known and not kind.gpus_per_node and gpus:
+        others = [key for key, other in kinds.items() if other.gpus_per_node]
+        raise UsageError(f"gpus={gpus}: the partition {chosen} has no GPUs; {', '.join(others) or 'no other'} has")
+    wanted = (0 if known and not kind.gpus_per_node else site.gpus) if gpus is None else gpus
+    most = kind.gpus_per_node
+    count = nodes or max(1, math.ceil(wanted / most) if most else 1)
+    if wanted % count:
+        raise UsageError(f"gpus={wanted}, nodes={count}: every node must give the same number of GPUs; ask for {math.ceil(wanted / count) * count}")
+    if most and wanted // count > most:
+        raise UsageError(f"gpus={wanted}, nodes={count}: a node of {chosen} has {most} GPUs; ask for nodes={math.ceil(wanted / most)}")
+    limit = _checked_limit(kind, chosen, qos, wanted, limit, asked=time is not None)
+    level = kind.qos.get(qos)
+    owner = account or site.account or os.environ.get(site.account_variable or " ", "")
+    both = "&".join(dict.fromkeys(word for word in (kind.constraint, constraint if constraint != chosen else "") if word))
+    return Request(
+        **common, gpus=wanted, nodes=count, processes=_processes(processes, wanted, count), seconds=limit,
+        cores=cores or (kind.cores_per_gpu if wanted else 0), partition=kind.partition, qos=level.slurm_name if level else qos,
+        account=owner + kind.account_suffix if owner and "@" not in owner else owner, constraint=both, directives=site.directives,
+        modules=(*kind.modules, *site.modules))
+
+
+def _processes(processes: int | None, gpus: int, nodes: int) -> int:
+    if gpus and processes not in (None, gpus):
+        raise UsageError(f"processes={processes}, gpus={gpus}: one process drives one GPU; leave processes out, or ask for gpus=0")
+    count = processes or max(gpus, nodes)
+    if count % nodes:
+        raise UsageError(f"processes={count}, nodes={nodes}: every node must run the same number of processes")
+    return count
+
+
+def _checked_limit(kind: sites.Partition, chosen: str, qos: str, gpus: int, limit: int, asked: bool) -> int:
+    """The time limit, cut to what the partition allows where nobody asked for it. Raises UsageError."""
+    levels = {level.slurm_name: level for level in kind.qos.values()} | kind.qos
+    level = levels.get(qos or kind.default_qos)
+    if kind.qos and qos and level is None:
+        raise UsageError(f"qos={qos!r}: {chosen} has {', '.join(kind.qos)}")
+    bounds = [bound for bound in (kind.max_time, level.max_time if level else 0) if bound]
+    if bounds and not asked:
+        limit = min(limit, *bounds)
+
+    def fits(other: sites.Qos) -> bool:
+        return (not other.max_time or limit <= other.max_time) and (not other.max_gpus or gpus <= other.max_gpus)
+
+    if kind.max_time and limit > kind.max_time:
+        raise UsageError(f"time={sites.duration(limit)}: {chosen} allows at most {sites.duration(kind.max_time)}")
+    if level and not fits(level):
+        better = [other.name for other in kind.qos.values() if fits(other)]
+        advice = f"qos={better[0]!r} allows it" if better else "no other qos of this partition allows it: ask for less"
+        most = f"at most {sites.duration(level.max_time)} and {level.max_gpus} GPUs"
+        raise UsageError(f"the qos {level.name} of {chosen} allows {most}, not {sites.duration(limit)} and {gpus}: {advice}")
+    return limit
+
+
+def sources(script: Path | None) -> list[Path]:
+    """The script and the files beside it that it imports, directly or not: what a run's outcome depends on."""
+    found: list[Path] = []
+    waiting = [script] if script else []
+    while waiting:
+        file = waiting.pop()
+        if file in found:
+            continue
+        found.append(file)
+        for module in _imports(file):
+            beside = file.parent / f"{module}.py"
+            if beside.is_file():
+                waiting.append(beside)
+    return found
+
+
+def _imports(file: Path) -> set[str]:
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):  # the run will say what is wrong with it
+        return set()
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level <= 1:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def fingerprint(asked: Request, script: Path | None) -> str:
+    """The same text for the same name, command, resources and content of the script: the same job."""
+    content = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in sources(script)]
+    text = json.dumps([dataclasses.asdict(asked), sorted(content)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+# --- the environment -----------------------------------------------------------------------------------------------------
+
+_LEFT_OVER = re.compile(
+    r"SLURM_.*|SLURMD_.*|SBATCH_.*|SRUN_.*|SALLOC_.*|PMIX?_.*|OMPI_.*|TORCHELASTIC_.*"
+    r"|RANK|LOCAL_RANK|GROUP_RANK|ROLE_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|GROUP_WORLD_SIZE|ROLE_WORLD_SIZE|MASTER_ADDR|MASTER_PORT"
+    r"|DLOJZ_RUN|DLOJZ_SCALE|DLOJZ_JOB")
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what belongs to the job that a notebook server itself often is. ``SLURM_CONF`` stays: it
+    says where the cluster is."""
+    return {key: value for key, value in environ.items() if key == "SLURM_CONF" or not _LEFT_OVER.fullmatch(key)}
+
+
+# --- the text of job.sh --------------------------------------------------------------------------------------------------
+
+WARNING = 60  # seconds before the time limit at which the script is told to save; Slurm may be another 60 s early
+SHORTEST_WARNED = 300  # a shorter job would be warned before it has begun
+
+
+def render(asked: Request, folder: Path, *, site: str, scale: str, python: str | None = None, resumes: bool = False) -> str:
+    """The text of ``job.sh`` for a run in ``folder`` (absolute; its parent's parent is the workspace).
+
+    ``site`` is what ``DLOJZ_SITE`` shall say in the job, ``python`` the interpreter (default: this one, or ``python`` where
+    modules are loaded), ``resumes`` whether the script knows ``--resume``.
+    """
+    return "".join(line.rstrip() + "\n" for line, _ in _lines(asked, folder, site, scale, python, resumes))
+
+
+def explain(asked: Request, folder: Path, *, site: str, scale: str, python: str | None = None, resumes: bool = False) -> str:
+    """The text of ``job.sh`` with what each line does below it, for someone who sees a job script for the first time."""
+    shown = []
+    for line, why in _lines(asked, folder, site, scale, python, resumes):
+        shown.append(line.rstrip())
+        if why:
+            indent = " " * (len(line) - len(line.lstrip()) + 8)
+            shown += textwrap.wrap("^ " + why, 110, initial_indent=indent, subsequent_indent=indent + "  ")
+    return "\n".join(shown) + "\n"
+
+
+def _lines(asked: Request, folder: Path, site: str, scale: str, python: str | None, resumes: bool) -> Iterable[tuple[str, str]]:
+    python = python or ("python" if asked.modules else sys.executable)
+    workspace = folder.parent.parent
+    values = {"run": str(folder), "site": site, "scale": scale, "workspace": str(workspace), "python": python}
+    values = {key: shlex.quote(value) for key, value in values.items()} | {"command": shlex.join(asked.command)}
+    blocks = {"directives": _directives(asked, folder), "pythonpath": _pythonpath(), "modules": _modules(asked.modules),
+              "resume": _resume(resumes), "alone": _alone(asked, values["python"])}
+    first = True
+    for line in paths.share("slurm", "job.sh").read_text(encoding="utf-8").splitlines():
+        if match := re.fullmatch(r"@(\w+)@", line):
+            yield from blocks[match[1]]
+            continue
+        code, _, why = line.partition("#:")
+        # A value may hold line breaks and even another @name@: one pass, and never split it again.
+        code = re.sub(r"@(\w+)@", lambda match: values[match[1]], code)
+        yield code, "this is a script for the bash shell" if first else why.strip()
+        first = False
+
+
+_WHY = {
+    "job-name": "the name that the queue shows",
+    "output": "what the script prints goes to this file",
+    "error": "and its error messages to this one",
+    "open-mode": "if the job runs a second time, write on at the end of these files",
+    "nodes": "how many machines (nodes) the job gets",
+    "ntasks-per-node": "how many processes to start on each node: one a GPU",
+    "gres": "how many GPUs the job gets on each node",
+    "cpus-per-task": "how many CPU cores each process gets; its data loader needs them",
+    "time": "the time limit: at its end the job is stopped, finished or not",
+    "signal": "send the warning USR1 this many seconds before the time limit, so that the script can save a checkpoint",
+    "requeue": "this job may be put back into the queue (after a preemption, or because it asks for more time)",
+    "partition": "which group of nodes to use",
+    "account": "which project pays for the hours",
+    "qos": "which quality of service: its limits and its place in the queue",
+    "constraint": "which kind of nodes to use",
+    "hint": "nomultithread: one process thread per physical core",
+}
+
+
+def _directives(asked: Request, folder: Path) -> list[tuple[str, str]]:
+    options = [f"job-name={asked.name}", f"output={_slurm_path(folder / 'out.log')}", f"error={_slurm_path(folder / 'err.log')}",
+               "open-mode=append", f"nodes={asked.nodes}", f"ntasks-per-node={asked.processes // asked.nodes}"]
+    if asked.gpus:
+        options.append(f"gres=gpu:{asked.gpus // asked.nodes}")
+    if asked.cores:
+        options.append(f"cpus-per-task={asked.cores}")
+    options.append(f"time={sites.duration(asked.seconds)}")
+    if asked.seconds >= SHORTEST_WARNED:
+        options.append(f"signal=USR1@{WARNING}")
+    options.append("requeue")
+    options += [f"{key}={getattr(asked, key)}" for key in ("partition", "account", "qos", "constraint") if getattr(asked, key)]
+    options += [option.removeprefix("--") for option in asked.directives]
+    why = "an option of sbatch that this site always sets: see `man sbatch`"
+    return [(f"#SBATCH --{option}", _WHY.get(option.partition("=")[0], why)) for option in options]
+
+
+def _slurm_path(path: Path) -> str:
+    """A path as an #SBATCH line must write it: in quotes where it has blanks, and with %% where Slurm would see a pattern."""
+    text = str(path).replace("%", "%%")
+    if re.fullmatch(r"[\w./+=@%:,-]+", text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _pythonpath() -> list[tuple[str, str]]:
+    """Where the kit runs from a checkout, the job's Python must be told where it is."""
+    root = paths.PACKAGE.parent
+    if root.name in ("site-packages", "dist-packages"):
+        return []
+    return [(f"export PYTHONPATH={shlex.quote(str(root))}${{PYTHONPATH:+:$PYTHONPATH}}", "where the dlojz package is")]
+
+
+def _modules(names: tuple[str, ...]) -> list[tuple[str, str]]:
+    if not names:
+        return [("", "")]
+    return [("", ""),
+            ("type module > /dev/null 2>&1 || source /etc/profile", "if this shell does not know the word `module`, make it known"),
+            ("module purge", "start from no software modules at all, whatever was loaded where this was submitted"),
+            *[(f"module load {shlex.quote(name)} || exit 1", "bring this software into reach, or give up") for name in names],
+            ("", "")]
+
+
+def _resume(resumes: bool) -> list[tuple[str, str]]:
+    if not resumes:
+        return []
+    return [('    if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then script+=(--resume); fi',
+             "if Slurm has put the job back into the queue: go on from its checkpoint")]
+
+
+def _alone(asked: Request, python: str) -> list[tuple[str, str]]:
+    if asked.processes == 1:
+        return [(f'    "${{start[@]}}" {python} "${{script[@]}}"', "run it, as one process")]
+    return [
+        (f"    export OMP_NUM_THREADS=$(( $(nproc) >= {asked.processes} ? $(nproc) / {asked.processes} : 1 ))",
+         "the processes share the CPU cores"),
+        (f'    "${{start[@]}}" {python} -m torch.distributed.run --standalone --nproc-per-node={asked.processes} "${{script[@]}}"',
+         f"torchrun starts {asked.processes} processes and tells each its rank"),
+    ]
+
+
+def directives(text: str) -> list[str]:
+    """The options that sbatch would read from a script, without ``#SBATCH``."""
+    return [line[len("#SBATCH"):].strip() for line in _header(text) if line.startswith("#SBATCH")]
+
+
+def _header(text: str) -> list[str]:
+    """The lines before the first command: all that sbatch looks at."""
+    lines = []
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("#"):
+            break
+        lines.append(line)
+    return lines
+
+
+def lint(text: str, workspace: Path | None = None) -> list[str]:
+    """What is wrong with a job script though Slurm would say nothing, each with its line: an empty list for a good one."""
+    wrong = []
+    lines = text.splitlines()
+    if not text.startswith("#!"):
+        wrong.append("line 1: a job script starts with #!/bin/bash")
+    if "\r" in text:
+        wrong.append("line 1: the lines end as on Windows (CR LF): convert the file with dos2unix")
+    header = len(_header(text))
+    for number, line in enumerate(lines, 1):
+        if re.match(r"(<{7}|={7}|>{7}|\|{7})( |$)", line):
+            wrong.append(f"line {number}: a conflict marker of git ({line[:7]}) was left in the script")
+        elif re.match(r"\s*#\s*SBATCH\b", line, re.IGNORECASE):
+            if not re.match(r"#SBATCH\s", line):
+                wrong.append(f"line {number}: Slurm ignores {line.strip()[:40]!r}: the line must start with #SBATCH, in capitals, no blanks")
+            elif number > header:
+                wrong.append(f"line {number}: Slurm ignores a directive after the first command (line {header + 1}): move it up")
+        elif workspace and not line.lstrip().startswith("#"):
+            for script in re.findall(r"(?:^|[\s(])([\w./-]+\.py)(?=[\s)]|$)", line):
+                if not (workspace / script).is_file():
+                    wrong.append(f"line {number}: the script {script} is not in {workspace}")
+    return wrong
