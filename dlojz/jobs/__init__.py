@@ -1,1 +1,127 @@
-"""Jobs: submit, follow, cancel, on this machine and on Slurm."""
+"""Jobs: submit, follow, cancel, on this machine and on Slurm.
+
+    job = submit("train.py --amp bf16", name="amp")    # returns at once; the same again finds the same job
+    jobs["amp"]                                        # the latest run of that name, also after a restart
+    jobs                                               # a table of all runs; jobs.watch() is a live one
+
+``from dlojz import jobs`` gives this package, which is itself the collection of the workspace's jobs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from .. import workspace
+from ..errors import UsageError
+from .job import Group, Job, Status, StillRunning, load, refresh, table, table_html
+from .submission import numbered, submit
+
+__all__ = ["Group", "Job", "Jobs", "Status", "StillRunning", "jobs", "submit"]
+
+SHOWN = 20  # runs in a table, unless all are asked for
+
+
+class Jobs:
+    """The jobs of a workspace (default: the one we are in), oldest first."""
+
+    root: Path | None = None
+
+    def __getitem__(self, name: str) -> Job | Group:
+        """The run of that name (``amp-002``), or the latest run called so (``amp``): a `Group` where that was a sweep."""
+        if not isinstance(name, str):
+            raise UsageError(f"jobs[{name!r}]: say the name of a run, such as jobs[\"amp\"]")
+        runs = self._runs()
+        plain = bool(name) and "/" not in name and name not in (".", "..")
+        if plain and (job := load(runs / name)):
+            return refresh([job])[0]
+        for folder in reversed(numbered(runs, name) if plain else []):
+            if job := load(folder):
+                return self._whole(job)
+        if named := [job for job in self if job.id == name]:
+            return named[-1]
+        known = dict.fromkeys(job.name for job in self)
+        near = difflib.get_close_matches(name, known, 3, 0.5) or list(known)[-5:]
+        raise UsageError(f"there is no run {name!r} in {runs}: " + (f"there is {', '.join(near)}" if near else "nothing has been submitted yet"))
+
+    def _whole(self, job: Job) -> Job | Group:
+        sweep = job.content.get("group")
+        if not sweep:
+            return refresh([job])[0]
+        members = [other for folder in numbered(self._runs(), job.name) if (other := load(folder)) and other.content.get("group") == sweep]
+        return Group(refresh(sorted(members, key=lambda member: member.content.get("index", 0))))
+
+    def __iter__(self) -> Iterator[Job]:
+        found = []
+        try:
+            entries = list(os.scandir(self._runs()))
+        except FileNotFoundError:
+            entries = []
+        for entry in entries:
+            if not entry.name.startswith(".") and (job := load(Path(entry.path))):
+                found.append(job)
+        found.sort(key=lambda job: (job.submitted or 0, job.run))
+        return iter(refresh(found))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, name: str) -> bool:
+        try:
+            self[name]
+        except UsageError:
+            return False
+        return True
+
+    def _runs(self) -> Path:
+        return (self.root or workspace.find()) / "runs"
+
+    def text(self, most: int | None = SHOWN) -> str:
+        """A table of the latest runs; of all with ``most=None``."""
+        found = list(self)
+        shown = found if most is None else found[-most:]
+        left_out = len(found) - len(shown)
+        return (f"({left_out} earlier runs are not shown)\n" if left_out else "") + table(shown)
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        found = list(self)
+        left_out = len(found) - SHOWN
+        note = f"<p>{left_out} earlier runs are not shown.</p>" if left_out > 0 else ""
+        return note + table_html(found[-SHOWN:])
+
+    def watch(self, *arguments, **options):
+        """A live table of the jobs: see `dlojz.jobs.watch.watch`."""
+        from .watch import watch
+
+        return watch(*arguments, **options)
+
+
+class _Package(Jobs, ModuleType):
+    """This package as the collection. Importing a submodule binds it to the package: it must not hide a verb."""
+
+    def __setattr__(self, name: str, value) -> None:
+        if not (isinstance(value, ModuleType) and name == "watch"):
+            super().__setattr__(name, value)
+
+    __hash__ = ModuleType.__hash__
+
+
+def inside(folder: Path | str) -> Jobs:
+    """The jobs of another workspace than the one we are in."""
+    collection = Jobs()
+    collection.root = Path(folder)
+    return collection
+
+
+jobs = sys.modules[__name__]
+jobs.__class__ = _Package

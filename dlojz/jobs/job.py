@@ -1,21 +1,38 @@
-"""What a job is, whatever runs it: what was asked for (`Request`), how it stands (`Status`), and what a launcher must offer.
+"""What a job is, whatever runs it: what was asked for (`Request`), how it stands (`Status`), what a launcher offers.
 
-A launcher is a module, `dlojz.jobs.local` or `dlojz.jobs.slurm`, with the four functions of `Launcher`. It knows nothing
-of names, notebooks or tables; it brings folders that hold a ``job.sh`` to execution and says how they stand.
+A launcher is a module, `dlojz.jobs.local` or `dlojz.jobs.slurm`, with the four functions of `Launcher`. It knows nothing of
+names, notebooks or tables; it brings folders that hold a ``job.sh`` to execution and says how they stand. `Job` and `Group`
+are what users hold; all that they know is in the run's folder.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import fcntl
+import html
+import importlib
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from .. import records, sites
 from ..errors import UsageError
+from . import processes
 
-# Slurm's words, also for jobs of this machine. UNKNOWN: nobody can tell any more (the folder was deleted, job.json is damaged).
+# Slurm's words, also for jobs of this machine. UNKNOWN: nobody can tell any more (folder deleted, job.json damaged).
 ACTIVE = ("PENDING", "RUNNING")
 ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL", "UNKNOWN")
+SAVED = 75  # the exit code of a script that has saved a checkpoint and wants to be run again (EX_TEMPFAIL)
 
 
 @dataclass(frozen=True)
@@ -76,9 +93,9 @@ class Launcher(Protocol):
     def submit(self, folders: Sequence[Path], request: Request) -> list[str]:
         """Queue one job per folder and return their ids (never empty, unique within the launcher), in order.
 
-        Each folder holds ``job.sh``, complete with its ``#SBATCH`` lines, and ``job.json``; the folder's parent's parent is
-        the workspace, in which the job runs. Standard output and error go to ``out.log`` and ``err.log`` in the folder.
-        Several folders are a sweep: on Slurm one array. They differ only in their commands; ``request`` is the first one's.
+        Each folder holds ``job.sh``, complete with its ``#SBATCH`` lines, and ``job.json``; the folder's parent's parent
+        is the workspace, in which the job runs. Standard output and error go to ``out.log`` and ``err.log`` in the folder.
+        Several folders are a sweep: on Slurm one array. They differ only in their commands; ``request`` is the first's.
 
         The environment is to be cleaned with `dlojz.jobs.script.environment`.
         All or nothing: either every job is queued, or UsageError is raised (one line with what to do) and none is.
@@ -90,14 +107,426 @@ class Launcher(Protocol):
 
         May be called as often as one likes: a launcher whose queries are dear keeps the last answer for a while itself.
         An ended job must be given its final state here once; it is then kept in job.json and never asked for again.
-        A job that the queue has forgotten is judged by the ``exit_code`` that job.sh left in the folder; without one it
-        has FAILED with a reason that says so. FAILED becomes OUT_OF_MEMORY elsewhere, where the record says so.
-        ``job.id``, ``job.folder``, ``job.request`` and ``job.submitted`` may be used; ``job.state`` would come back here.
+        A job that the queue has forgotten is `judged` by the ``exit_code`` that job.sh left in the folder; without one
+        it has FAILED with a reason that says so. FAILED becomes OUT_OF_MEMORY elsewhere, where the record says so.
+        ``job.id``, ``job.folder``, ``job.request``, ``job.submitted`` and ``job.status`` (the last known one) may be used;
+        ``job.state`` would come back here.
         """
 
     def cancel(self, ids: Sequence[str]) -> None:
-        """End these jobs, waiting or running, with all their processes. Returns at once; ended or unknown ids are ignored."""
+        """End these jobs, waiting or running, with all their processes. Returns at once; unknown ids are ignored."""
 
     def recover(self, folders: Sequence[Path]) -> dict[Path, str]:
         """The ids of jobs that were queued for these folders although their ids were never written down, because the
         submitting process was killed in between. Folders that never reached the queue are left out."""
+
+
+# --- job.json ------------------------------------------------------------------------------------------------------------
+
+NAME = "job.json"
+
+
+def read_json(folder: Path) -> dict | None:
+    """What job.json says; None where there is none, an empty dict where it is damaged."""
+    try:
+        with open(folder / NAME, "rb") as file:
+            content = json.loads(file.read())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def write_json(file: Path, content: dict) -> None:
+    """Write beside and rename: a reader sees the old text or the new one, never half of it. Raises OSError."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        beside.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        os.replace(beside, file)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def update(folder: Path, **changes) -> None:
+    """Change some fields of job.json and leave the others as they are, even where two processes do so. Raises OSError."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems know no locks: then only the renaming protects
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        write_json(folder / NAME, {**(read_json(folder) or {}), **changes})
+    finally:
+        os.close(handle)
+
+
+def left_exit_code(folder: Path) -> int | None:
+    """The exit code that job.sh left in the folder, if it did."""
+    try:
+        return int((folder / "exit_code").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def judged(code: int | None, started: float | None = None, ended: float | None = None) -> Status:
+    """The final state that an exit code stands for (negative: ended by that signal, as in `subprocess`)."""
+    if code is None:
+        reason = "it left no exit code: it was killed (kill -9), or its machine went down"
+        return Status("FAILED", reason, None, started, ended)
+    code = 128 - code if code < 0 else code
+    if code == 0:
+        return Status("COMPLETED", "", 0, started, ended)
+    reason = f"exit code {code}"
+    if code == SAVED:
+        reason = "stopped by a signal, after it had saved a checkpoint"
+    elif code > 128:
+        with contextlib.suppress(ValueError):
+            reason = f"ended by {signal.Signals(code - 128).name}"
+            reason += ": did the machine run out of memory?" if code == 137 else ""
+    return Status("FAILED", reason, code, started, ended)
+
+
+# --- jobs ----------------------------------------------------------------------------------------------------------------
+
+
+class StillRunning(UsageError, TimeoutError):
+    """`Job.wait` has waited for as long as it was told to, and the job goes on."""
+
+
+class Log(str):
+    """The text of a log, which a notebook shows as it stands."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Job:
+    """One run of a script, as the queue sees it; it lives in its folder, so a handle can be had again at any time.
+
+    ``name``, ``id``, ``folder``, ``request``, ``site`` and ``submitted`` never ask the queue; ``state``, ``reason``,
+    ``exit_code`` and ``elapsed`` do, as long as the job has not ended. ``found`` is True where `submit` found the job
+    already there.
+    """
+
+    def __init__(self, folder: Path, content: dict):
+        self.folder = folder
+        self.found = False
+        self._load(content)
+
+    def _load(self, content: dict) -> None:
+        self.content = content
+        self.id: str = content.get("id") or ""
+        self.launcher: str = content.get("launcher") or ""
+        self.submitted: float | None = content.get("submitted")
+        asked = {key: tuple(value) if isinstance(value, list) else value for key, value in content.get("request", {}).items()}
+        try:
+            self.request = Request(**asked)
+            self.status = Status(**content["status"]) if content.get("status") else Status("PENDING", "just submitted")
+        except TypeError:
+            self.request = Request(name=self.folder.name.rpartition("-")[0], command=("?",), site="")
+            self.status = Status("UNKNOWN", f"{NAME} in its folder is damaged")
+
+    @property
+    def name(self) -> str:
+        return self.request.name
+
+    @property
+    def run(self) -> str:
+        """The run's own name, that of its folder: ``amp-001``."""
+        return self.folder.name
+
+    @property
+    def site(self) -> str:
+        return self.request.site
+
+    @property
+    def command(self) -> str:
+        return shlex.join(self.request.command)
+
+    @property
+    def state(self) -> str:
+        return self.refresh().status.state
+
+    @property
+    def reason(self) -> str:
+        return self.refresh().status.reason
+
+    @property
+    def exit_code(self) -> int | None:
+        return self.refresh().status.exit_code
+
+    @property
+    def elapsed(self) -> float | None:
+        """Seconds that the job has run, or ran; None while it waits."""
+        status = self.refresh().status
+        if status.started is None:
+            return None
+        return max(0.0, (time.time() if status.ended is None else status.ended) - status.started)
+
+    @property
+    def log(self) -> Log:
+        """What the script printed."""
+        return self._text("out.log")
+
+    @property
+    def err(self) -> Log:
+        """What the script and its launcher wrote to the error output."""
+        return self._text("err.log")
+
+    def _text(self, name: str) -> Log:
+        try:
+            return Log((self.folder / name).read_text(encoding="utf-8", errors="replace"))
+        except FileNotFoundError:
+            return Log("")
+
+    @property
+    def record(self) -> records.Record:
+        """What the run measured: `dlojz.records.Record`."""
+        return records.read(self.folder / records.NAME)
+
+    def refresh(self) -> Job:
+        """Ask the queue how the job stands, if it has not ended."""
+        if self.status.active:
+            refresh([self])
+        return self
+
+    def wait(self, timeout: float | None = None) -> Job:
+        """Return when the job has ended. Raises StillRunning after ``timeout`` seconds; interrupting it does no harm to the job."""
+        return wait([self], timeout)[0]
+
+    def cancel(self) -> None:
+        """End the job and all its processes. Returns at once; `wait` for its end."""
+        cancel([self])
+
+    def rerun(self) -> Job:
+        """Run the same command with the same resources again, as a new job."""
+        from .submission import start
+
+        return start([self.request], self.folder.parent.parent, self.content)[0]
+
+    def __repr__(self) -> str:
+        return details(self.refresh())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(details(self.refresh()))}</pre>"
+
+
+class Group(Sequence):
+    """The jobs of a sweep, in the order of their commands."""
+
+    def __init__(self, jobs: Sequence[Job]):
+        self.jobs = list(jobs)
+
+    def __getitem__(self, index):
+        return Group(self.jobs[index]) if isinstance(index, slice) else self.jobs[index]
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    @property
+    def name(self) -> str:
+        return self.jobs[0].name
+
+    @property
+    def states(self) -> list[str]:
+        return [job.status.state for job in refresh(self.jobs)]
+
+    def wait(self, timeout: float | None = None) -> Group:
+        """Return when all have ended. Raises StillRunning after ``timeout`` seconds."""
+        wait(self.jobs, timeout)
+        return self
+
+    def cancel(self) -> None:
+        cancel(self.jobs)
+
+    def __repr__(self) -> str:
+        return table(refresh(self.jobs))
+
+    def _repr_html_(self) -> str:
+        return table_html(refresh(self.jobs))
+
+
+def load(folder: Path) -> Job | None:
+    """The job of a run's folder; None where the folder is none of a job's."""
+    content = read_json(folder)
+    return None if content is None else Job(folder, content)
+
+
+def launcher(name: str) -> Launcher:
+    if name not in ("local", "slurm"):
+        raise UsageError(f"there is no launcher {name!r}: launchers are local and slurm")
+    return importlib.import_module(f"dlojz.jobs.{name}")
+
+
+def refresh(jobs: Sequence[Job]) -> Sequence[Job]:
+    """Bring the states of these jobs up to date, with one query for each launcher, and keep final ones in job.json.
+
+    Where the queue does not answer, the last known states stay, with a reason that says so. Returns ``jobs``.
+    """
+    active = [job for job in jobs if job.status.active]
+    for job in active:
+        _reload(job)
+    _identify([job for job in active if job.status.active and not job.id])
+    for name in {job.launcher for job in active if job.id}:
+        asked = [job for job in active if job.launcher == name and job.id and job.status.active]
+        try:
+            answers = launcher(name).poll(asked) if asked else {}
+        except Unreachable as error:
+            for job in asked:
+                job.status = dataclasses.replace(job.status, reason=f"last known state: {error}")
+            continue
+        for job in asked:
+            if (status := answers.get(job.id)) is not None:
+                job.status = status if status.active else _settled(job, status)
+    return jobs
+
+
+def _reload(job: Job) -> None:
+    """Read job.json again: somebody else may have written the job's id or its final state."""
+    content = read_json(job.folder)
+    if content is None:
+        gone = "job.json is gone" if job.folder.is_dir() else "its folder was deleted"
+        job.status = Status("UNKNOWN", gone, None, job.status.started)
+    elif content and (content.get("id") != job.id or content.get("status")):
+        job._load(content)
+
+
+def _identify(jobs: Sequence[Job]) -> None:
+    """Jobs without an id are just being submitted by somebody, or whoever did so was killed while doing it."""
+    for name in {job.launcher for job in jobs}:
+        lost = [job for job in jobs if job.launcher == name and not _being_submitted(job.content)]
+        if not lost:
+            continue
+        try:
+            found = launcher(name).recover([job.folder for job in lost])
+        except Unreachable:
+            continue
+        for job in lost:
+            if identifier := found.get(job.folder):
+                job.id = identifier
+                with contextlib.suppress(OSError):
+                    update(job.folder, id=identifier)
+            else:
+                job.status = Status("CANCELLED", NEVER_QUEUED)
+
+
+NEVER_QUEUED = "it never reached the queue: its submission was interrupted"
+
+
+def _being_submitted(content: dict) -> bool:
+    who = content.get("submitter") or {}
+    if who.get("host") != socket.gethostname():  # another machine's processes cannot be seen from here: give it time
+        return time.time() - (content.get("submitted") or 0) < 300
+    return processes.alive(who.get("process"))
+
+
+def _settled(job: Job, status: Status) -> Status:
+    """A final state, with what the run itself says about it, written down for good."""
+    status = explained(job.folder, status)
+    with contextlib.suppress(OSError):  # a full disk: the next one who asks tries again
+        update(job.folder, status=dataclasses.asdict(status))
+    return status
+
+
+def explained(folder: Path, status: Status) -> Status:
+    """A failure in the words of the run itself: its record's error, else the last of its error log. Others stay."""
+    if status.state != "FAILED":
+        return status
+    errors = records.read(folder / records.NAME).errors
+    if errors:
+        last = next((error for error in errors if error.get("kind") == "out_of_memory"), errors[-1])
+        state = "OUT_OF_MEMORY" if last.get("kind") == "out_of_memory" else status.state
+        reason = " ".join(str(last.get("message") or last.get("kind") or status.reason).split())
+        return dataclasses.replace(status, state=state, reason=reason[:300])
+    if status.exit_code is not None and (line := _last_error(folder / "err.log")):
+        return dataclasses.replace(status, reason=line[:300])
+    return status
+
+
+def _last_error(file: Path) -> str:
+    """The line of the error log that says what happened: the last one that reads like a Python error, if there is one."""
+    try:
+        with open(file, "rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - 20_000))
+            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return ""
+    errors = [line for line in lines if re.match(r"(\[?rank\d+\]?: ?)?([\w.]+\.)?\w*(Error|Exception|Interrupt)\b", line)]
+    errors = [line for line in errors if "ChildFailedError" not in line]
+    return (errors or lines or [""])[-1]
+
+
+def wait(jobs: Sequence[Job], timeout: float | None = None) -> Sequence[Job]:
+    """Return when all these jobs have ended. Raises StillRunning."""
+    until = None if timeout is None else time.monotonic() + timeout
+    pause = 0.05
+    while waiting := [job for job in refresh(jobs) if job.status.active]:
+        if until is not None and time.monotonic() >= until:
+            names = ", ".join(job.run for job in waiting[:5])
+            raise StillRunning(f"{names} {'is' if len(waiting) == 1 else 'are'} not over after {timeout:g} s ({waiting[0].status.state})")
+        remaining = pause if until is None else min(pause, max(0.01, until - time.monotonic()))
+        time.sleep(remaining)
+        pause = min(pause * 1.2, 0.5 if all(job.launcher == "local" for job in waiting) else 3.0)
+    return jobs
+
+
+def cancel(jobs: Sequence[Job]) -> None:
+    active = [job for job in refresh(jobs) if job.status.active and job.id]
+    for name in {job.launcher for job in active}:
+        launcher(name).cancel([job.id for job in active if job.launcher == name])
+
+
+# --- shown ---------------------------------------------------------------------------------------------------------------
+
+COLUMNS = ("run", "state", "time", "gpus", "command")
+
+
+def rows(jobs: Sequence[Job]) -> list[tuple[str, ...]]:
+    """What a table shows of each job: run, state, time, GPUs, command with what there is to say about it."""
+    shown = []
+    for job in jobs:
+        status = job.status
+        spent = "" if status.started is None else sites.duration(max(0, (status.ended or time.time()) - status.started))
+        place = f" ({status.position})" if status.position else ""
+        note = f"  [{status.reason}]" if status.reason and status.state not in ("RUNNING", "COMPLETED") else ""
+        shown.append((job.run, status.state + place, spent, str(job.request.gpus), _one_line(job.command + note, 100)))
+    return shown
+
+
+def _one_line(text: str, longest: int) -> str:
+    line = text if text.isprintable() else repr(text)[1:-1]
+    return line if len(line) <= longest else line[:longest - 3] + "..."
+
+
+def table(jobs: Sequence[Job]) -> str:
+    if not jobs:
+        return "no jobs yet: submit one, such as submit(\"train.py\", name=\"first\")"
+    lines = [COLUMNS, *rows(jobs)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+
+
+def table_html(jobs: Sequence[Job]) -> str:
+    if not jobs:
+        return f"<p>{html.escape(table(jobs))}</p>"
+    cells = ["".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row) for row in rows(jobs)]
+    head = "".join(f'<th style="text-align:left">{name}</th>' for name in COLUMNS)
+    return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+
+
+def details(job: Job) -> str:
+    """One job in a few lines."""
+    status, asked = job.status, job.request
+    share = f"{asked.gpus} GPU{'s' * (asked.gpus != 1)}" if asked.gpus else f"{asked.processes} process{'es' * (asked.processes != 1)} on the CPU"
+    lines = [f"{job.run}: {status.state}"]
+    if status.position:
+        lines[0] += f", number {status.position} in the queue"
+    if status.started is not None:
+        lines[0] += f", {sites.duration(max(0, (status.ended or time.time()) - status.started))} of {sites.duration(asked.seconds)}"
+    if status.reason:
+        lines.append(f"  {status.reason}")
+    lines += [f"  {_one_line(job.command, 110)}", f"  {share}{f' on {asked.nodes} nodes' * (asked.nodes > 1)}, site {asked.site}, job {job.id or '?'}",
+              f"  {job.folder}"]
+    return "\n".join(lines)

@@ -1,0 +1,91 @@
+"""Processes, known for certain: a pid is used again, a pid with its start time and the machine's boot is not."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+PROC = Path("/proc")
+
+
+@functools.lru_cache(maxsize=1)
+def boot() -> str:
+    """A text that is another one after each start of the machine."""
+    try:
+        return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return _said("sysctl", "-n", "kern.boottime")
+
+
+def _said(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _stat(pid: int) -> tuple[str, int, str] | None:
+    """State, parent and start time (clock ticks since boot, as text) of a process; None where there is none."""
+    if not PROC.joinpath("self").exists():  # macOS
+        state, _, rest = _said("ps", "-o", "state=,ppid=,lstart=", "-p", str(pid)).partition(" ")
+        parent, _, start = rest.strip().partition(" ")
+        return (state[:1], int(parent), start.strip()) if parent.isdigit() else None
+    try:
+        # The name, in brackets, may itself hold blanks and brackets.
+        fields = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        return fields[0].decode(), int(fields[1]), fields[19].decode()
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def identity(pid: int) -> dict | None:
+    """What tells this process from any other that ever had or will have its pid; None where it has ended."""
+    stat = _stat(pid)
+    return {"pid": pid, "start": stat[2], "boot": boot()} if stat and stat[0] not in "ZX" else None
+
+
+def alive(process: dict | None) -> bool:
+    """Whether the process with this identity still runs. One that has ended and waits to be reaped does not."""
+    return bool(process) and process.get("boot") == boot() and identity(process.get("pid", 0)) == process
+
+
+def marked(mark: str) -> list[int]:
+    """The pids of this user's processes that have ``mark`` (a text ``NAME=value``) in their environment.
+
+    The environment goes from parent to child, so a child is found also where it has left its process group, its session
+    and its parents.
+    """
+    if not PROC.joinpath("self").exists():  # macOS
+        listed = (line.split(None, 1) for line in _said("ps", "-axwwE", "-o", "pid=,command=").splitlines())
+        return [int(pid) for pid, *rest in listed if mark in "".join(rest)]
+    wanted, found = mark.encode(), []
+    for entry in os.scandir(PROC):
+        if not entry.name.isdigit():
+            continue
+        try:
+            with open(f"{entry.path}/environ", "rb") as file:
+                if wanted in file.read().split(b"\0"):
+                    found.append(int(entry.name))
+        except OSError:  # ended, or somebody else's
+            continue
+    return found
+
+
+def children(pid: int, among: list[int]) -> list[int]:
+    """Those of the pids ``among`` whose parent is ``pid``."""
+    return [other for other in among if (stat := _stat(other)) and stat[1] == pid]
+
+
+def parent_is_among(pid: int, pids: list[int]) -> bool:
+    return (stat := _stat(pid)) is not None and stat[1] in pids
+
+
+def send(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
