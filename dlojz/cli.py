@@ -25,6 +25,40 @@ def parser() -> argparse.ArgumentParser:
     verb.add_argument("--json", action="store_true", help="all findings with their numbers, for programs")
     verb.set_defaults(run=doctor)
 
+    verb = verbs.add_parser("submit", usage="dlojz submit [OPTIONS] -- train.py ARGS", help="queue a training script as a job",
+                            description="Queue a training script as a job and return at once. The same again finds the same job.")
+    verb.add_argument("--name", help="what to call the run (default: the script's name)")
+    verb.add_argument("--gpus", type=int, metavar="N", help="GPUs in all, one process each (default: the site's)")
+    verb.add_argument("--nodes", type=int, metavar="N", help="nodes to spread them over")
+    verb.add_argument("--processes", type=int, metavar="N", help="processes in all, where no GPUs are asked for")
+    verb.add_argument("--cores", type=int, metavar="N", help="CPU cores for each process")
+    verb.add_argument("--time", metavar="T", help="time limit: minutes, or H:MM:SS, or D-HH:MM:SS")
+    verb.add_argument("--site", metavar="S", help="a machine or cluster of `dlojz sites`, or a .toml file")
+    for word in ("account", "partition", "qos", "constraint"):
+        verb.add_argument(f"--{word}", default="", help=f"Slurm's {word}")
+    verb.add_argument("--dry-run", action="store_true", help="print the job script with each line explained, and queue nothing")
+    verb.add_argument("--wait", action="store_true", help="return when the job has ended: with exit code 1 if it failed")
+    verb.add_argument("--again", action="store_true", help="run anew what has been run already")
+    verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- train.py ARGS")
+    verb.set_defaults(run=submit)
+
+    verb = verbs.add_parser("jobs", help="the runs of this workspace and how they stand")
+    verb.add_argument("--all", action="store_true", help="the early ones, too")
+    verb.set_defaults(run=jobs)
+
+    verb = verbs.add_parser("log", help="what a run has printed")
+    verb.add_argument("job", metavar="JOB", help="a run (amp-002), or a name for its latest run (amp)")
+    verb.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+    verb.add_argument("--err", action="store_true", help="its error output instead")
+    verb.set_defaults(run=log)
+
+    verb = verbs.add_parser("cancel", help="end jobs, waiting or running")
+    verb.add_argument("jobs", nargs="+", metavar="JOB")
+    verb.set_defaults(run=cancel)
+
+    verb = verbs.add_parser("sites", help="the machines and clusters that are known, and which one is in use")
+    verb.set_defaults(run=sites)
+
     return top
 
 
@@ -46,6 +80,84 @@ def doctor(args) -> int:
     sys.stdout.reconfigure(errors="replace")  # names of folders may hold what this terminal can't show
     print(report.json() if args.json else report.text(min(120, shutil.get_terminal_size().columns)))
     return 1 if report.broken else 0
+
+
+def submit(args) -> int:
+    import shlex
+
+    from .jobs import submit, table
+    from .jobs.job import wait
+
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise UsageError("say what to run, such as: dlojz submit --name first -- train.py")
+    words = ("name", "gpus", "nodes", "processes", "cores", "time", "site", "account", "partition", "qos", "constraint", "again",
+             "dry_run")
+    text = command[0] if len(command) == 1 else shlex.join(command)  # one argument: the whole command in quotes
+    job = submit(text, **{word: getattr(args, word) for word in words})
+    if job is None:
+        return 0
+    if not job.found:
+        print(f"{job.run}: submitted as job {job.id}. Follow it: dlojz log -f {job.run}", flush=True)
+    if not args.wait:
+        return 0
+    wait([job])
+    print(table([job]))
+    return 0 if job.state == "COMPLETED" else 1
+
+
+def jobs(args) -> int:
+    from .jobs import jobs
+
+    print(jobs.text(most=None if args.all else 20))
+    return 0
+
+
+def log(args) -> int:
+    from .jobs.job import follow
+
+    job = _one_job(args.job)
+    name = "err.log" if args.err else "out.log"
+    sys.stdout.reconfigure(errors="replace")  # a log may hold what this terminal can't show
+    shown = False
+    for text in follow(job, name) if args.follow else [job.err if args.err else job.log]:
+        shown = shown or bool(text)
+        print(text, end="", flush=True)
+    if args.follow or not shown:
+        print(f"[{job.run} is {job.state}{f': {job.reason}' if job.reason else ''}]", file=sys.stderr)
+    if not args.err and job.state not in ("COMPLETED", "PENDING", "RUNNING") and job.err:
+        print(f"[its error output: dlojz log --err {job.run}]", file=sys.stderr)
+    return 0
+
+
+def cancel(args) -> int:
+    from .jobs import Group, jobs
+
+    found = [jobs[name] for name in args.jobs]  # all or none: a name that isn't there stops us before anything is ended
+    for one in found:
+        for job in one if isinstance(one, Group) else [one]:
+            if job.status.active:
+                job.cancel()
+                print(f"{job.run}: is being cancelled")
+            else:
+                print(f"{job.run}: has ended already ({job.state})")
+    return 0
+
+
+def _one_job(name: str):
+    from .jobs import Group, jobs
+
+    job = jobs[name]
+    if isinstance(job, Group):
+        raise UsageError(f"{name} is a sweep of {len(job)}: say which run, {job[0].run} to {job[-1].run}")
+    return job
+
+
+def sites(args) -> int:
+    from . import sites
+
+    print(sites.table())
+    return 0
 
 
 def main(argv=None) -> int:

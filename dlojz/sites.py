@@ -42,7 +42,7 @@ def seconds(limit: int | str) -> int:
     elif len(numbers) == 3:
         hours, minutes, secs = numbers
     else:
-        hours, (minutes, secs) = 0, (numbers + [0])[:2]
+        hours, (minutes, secs) = 0, [*numbers, 0][:2]
     total = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + secs
     if not 0 < total <= 365 * 86400:
         raise UsageError(f"{limit!r} is no time limit: it must be more than nothing and at most a year")
@@ -105,7 +105,8 @@ def _time(default: int):
 
 
 def _modules():
-    return _words('a list of module names, such as ["pytorch-gpu/py3/2.8.0"]', lambda v: re.fullmatch(r"[\w./+@-]+", v) is not None)
+    return _words('a list of module names, such as ["pytorch-gpu/py3/2.8.0"]',
+                  lambda v: re.fullmatch(r"[\w./+@-]+", v) is not None)
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ class Site:
 
     @property
     def reference(self) -> str:
-        """What ``DLOJZ_SITE`` must say in a job to mean this site: its name, or its file's path where the kit does not ship it."""
+        """What ``DLOJZ_SITE`` must say in a job to mean this site: its name, or its file where the kit does not ship it."""
         shipped = self.source is None or self.source.parent == paths.share("slurm", "sites")
         return self.name if shipped else str(self.source)
 
@@ -236,13 +237,14 @@ def _build(kind, table: dict, keys: tuple[str, ...], where: _Where, **filled):
 def _consistent(site: Site, where: _Where) -> None:
     """What the keys cannot say one by one."""
     if site.partition and site.partitions and not site.discover and site.partition not in site.partitions:
-        known = ", ".join(site.partitions)
-        raise where.wrong(("partition",), f"partition = {_toml(site.partition)} has no table [partitions.{site.partition}]; there are {known}")
+        raise where.wrong(("partition",), f"partition = {_toml(site.partition)} has no table [partitions.{site.partition}]; "
+                                          f"there are {', '.join(site.partitions)}")
     if site.launcher == "local" and site.partitions:
         raise where.wrong(("partitions",), 'partitions need launcher = "slurm"')
     for key, partition in site.partitions.items():
         if partition.default_qos and partition.default_qos not in partition.qos:
-            raise where.wrong(("partitions", key, "default_qos"), f"default_qos = {_toml(partition.default_qos)} is not among the qos of {key}")
+            raise where.wrong(("partitions", key, "default_qos"),
+                              f"default_qos = {_toml(partition.default_qos)} is not among the qos of {key}")
 
 
 def _toml(value) -> str:
@@ -303,12 +305,14 @@ def load(name: str) -> Site:
         sites = available()
         if name not in sites:
             near = difflib.get_close_matches(name, sites, 1, 0.5)
-            raise UsageError(f"there is no site {name!r}: {f'did you mean {near[0]!r}? ' if near else ''}`dlojz sites` lists {', '.join(sorted(sites))}")
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise UsageError(f"there is no site {name!r}: {hint}`dlojz sites` lists {', '.join(sorted(sites))}")
         file = sites[name]
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the site file {file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from None
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise UsageError(f"the site file {file} cannot be read: {why}") from None
     return parse(text, file.stem, file)
 
 
@@ -472,7 +476,7 @@ def has_gpu() -> bool:
 
 
 def gpus() -> list[str]:
-    """The CUDA devices that this process may use, as CUDA_VISIBLE_DEVICES would name them, found out without importing torch."""
+    """The CUDA devices that this process may use, as CUDA_VISIBLE_DEVICES names them, found out without importing torch."""
     present = _devices()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None or not present:

@@ -46,13 +46,15 @@ class Jobs:
             return named[-1]
         known = dict.fromkeys(job.name for job in self)
         near = difflib.get_close_matches(name, known, 3, 0.5) or list(known)[-5:]
-        raise UsageError(f"there is no run {name!r} in {runs}: " + (f"there is {', '.join(near)}" if near else "nothing has been submitted yet"))
+        there = f"there is {', '.join(near)}" if near else "nothing has been submitted yet"
+        raise UsageError(f"there is no run {name!r} in {runs}: {there}")
 
     def _whole(self, job: Job) -> Job | Group:
         sweep = job.content.get("group")
         if not sweep:
             return refresh([job])[0]
-        members = [other for folder in numbered(self._runs(), job.name) if (other := load(folder)) and other.content.get("group") == sweep]
+        namesakes = [other for folder in numbered(self._runs(), job.name) if (other := load(folder))]
+        members = [other for other in namesakes if other.content.get("group") == sweep]
         return Group(refresh(sorted(members, key=lambda member: member.content.get("index", 0))))
 
     def __iter__(self) -> Iterator[Job]:

@@ -7,6 +7,7 @@ are what users hold; all that they know is in the run's folder.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import dataclasses
 import fcntl
@@ -20,7 +21,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -293,7 +294,7 @@ class Job:
         return self
 
     def wait(self, timeout: float | None = None) -> Job:
-        """Return when the job has ended. Raises StillRunning after ``timeout`` seconds; interrupting it does no harm to the job."""
+        """Return when the job has ended. Raises StillRunning after ``timeout`` seconds; to interrupt it does the job no harm."""
         return wait([self], timeout)[0]
 
     def cancel(self) -> None:
@@ -464,12 +465,35 @@ def wait(jobs: Sequence[Job], timeout: float | None = None) -> Sequence[Job]:
     pause = 0.05
     while waiting := [job for job in refresh(jobs) if job.status.active]:
         if until is not None and time.monotonic() >= until:
-            names = ", ".join(job.run for job in waiting[:5])
-            raise StillRunning(f"{names} {'is' if len(waiting) == 1 else 'are'} not over after {timeout:g} s ({waiting[0].status.state})")
+            names = ", ".join(f"{job.run} ({job.status.state})" for job in waiting[:5])
+            raise StillRunning(f"not over after {timeout:g} s: {names}{' and more' * (len(waiting) > 5)}")
         remaining = pause if until is None else min(pause, max(0.01, until - time.monotonic()))
         time.sleep(remaining)
         pause = min(pause * 1.2, 0.5 if all(job.launcher == "local" for job in waiting) else 3.0)
     return jobs
+
+
+def follow(job: Job, name: str = "out.log") -> Iterator[str]:
+    """What comes into a log, piece by piece, until the job has ended."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    position, pause = 0, 0.1
+    while True:
+        over = not job.refresh().status.active  # asked before reading: what was written until then is then read
+        try:
+            with open(job.folder / name, "rb") as file:
+                if os.fstat(file.fileno()).st_size < position:
+                    position = 0  # the file was begun anew
+                file.seek(position)
+                while data := file.read(1 << 20):
+                    position += len(data)
+                    yield decoder.decode(data)
+                    pause = 0.1
+        except FileNotFoundError:
+            pass
+        if over:
+            return
+        time.sleep(pause)
+        pause = min(pause * 1.1, 0.5 if job.launcher == "local" else 2.0)
 
 
 def cancel(jobs: Sequence[Job]) -> None:
@@ -519,14 +543,19 @@ def table_html(jobs: Sequence[Job]) -> str:
 def details(job: Job) -> str:
     """One job in a few lines."""
     status, asked = job.status, job.request
-    share = f"{asked.gpus} GPU{'s' * (asked.gpus != 1)}" if asked.gpus else f"{asked.processes} process{'es' * (asked.processes != 1)} on the CPU"
+    share = _counted(asked.gpus, "GPU", "s") if asked.gpus else _counted(asked.processes, "process", "es") + " on the CPU"
+    share += f" on {asked.nodes} nodes" * (asked.nodes > 1)
     lines = [f"{job.run}: {status.state}"]
     if status.position:
         lines[0] += f", number {status.position} in the queue"
     if status.started is not None:
-        lines[0] += f", {sites.duration(max(0, (status.ended or time.time()) - status.started))} of {sites.duration(asked.seconds)}"
+        spent = max(0, (status.ended or time.time()) - status.started)
+        lines[0] += f", {sites.duration(spent)} of {sites.duration(asked.seconds)}"
     if status.reason:
         lines.append(f"  {status.reason}")
-    lines += [f"  {_one_line(job.command, 110)}", f"  {share}{f' on {asked.nodes} nodes' * (asked.nodes > 1)}, site {asked.site}, job {job.id or '?'}",
-              f"  {job.folder}"]
+    lines += [f"  {_one_line(job.command, 110)}", f"  {share}, site {asked.site}, job {job.id or '?'}", f"  {job.folder}"]
     return "\n".join(lines)
+
+
+def _counted(number: int, word: str, plural: str) -> str:
+    return f"{number} {word}{plural * (number != 1)}"

@@ -213,7 +213,7 @@ def poll(jobs: Sequence[Job]) -> dict[str, Status]:
         revive(queue)
     for job in jobs:
         entry = queue.read(job.id)
-        if entry is None or Path(entry.folder) != job.folder and Path(entry.folder).exists():
+        if entry is None or (Path(entry.folder) != job.folder and Path(entry.folder).exists()):
             answers[job.id] = _after_the_queue(job)
         elif entry.state == "ENDED":
             answers[job.id] = Status(**(entry.status or {}))
@@ -223,7 +223,8 @@ def poll(jobs: Sequence[Job]) -> dict[str, Status]:
             place = waiting.index(job.id) + 1 if job.id in waiting else None
             answers[job.id] = Status("PENDING", _why_it_waits(place), position=place)
         else:
-            answers[job.id] = Status("RUNNING", "is being ended" if entry.ending or entry.cancelled else "", started=entry.started)
+            reason = "is being ended" if entry.ending or entry.cancelled else ""
+            answers[job.id] = Status("RUNNING", reason, started=entry.started)
     return answers
 
 
@@ -237,7 +238,10 @@ def _after_the_queue(job: Job) -> Status:
     with contextlib.suppress(TypeError):
         if content.get("status"):
             return Status(**content["status"])
-    return judged(left_exit_code(job.folder), job.status.started)
+    code = left_exit_code(job.folder)
+    if code is None and processes.marked(f"DLOJZ_RUN={job.folder}"):
+        return Status("RUNNING", "the queue has lost it: its files were deleted", started=job.status.started)
+    return judged(code, job.status.started)
 
 
 def cancel(ids: Sequence[str]) -> None:
@@ -249,7 +253,8 @@ def cancel(ids: Sequence[str]) -> None:
                 try:
                     queue.write(entry)
                 except OSError as error:
-                    raise UsageError(f"the job queue in {queue.folder} cannot be written ({error.strerror}): make room there") from None
+                    raise UsageError(f"the job queue in {queue.folder} cannot be written ({error.strerror}): "
+                                     "make room there") from None
     queue.supervise()
 
 

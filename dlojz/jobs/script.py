@@ -77,13 +77,15 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
             shown = script.relative_to(workspace) if script.is_relative_to(workspace) else script
             return Command((str(shown), *argv[1:]), script)
     near = sorted(file.name for file in workspace.glob("*.py"))
-    raise UsageError(f"there is no script {_short(argv[0])!r} in {workspace}" + (f": there is {', '.join(near[:8])}" if near else ""))
+    there = f": there is {', '.join(near[:8])}" if near else ""
+    raise UsageError(f"there is no script {_short(argv[0])!r} in {workspace}{there}")
 
 
 def _module_file(argv: list[str], workspace: Path, look: bool) -> Path | None:
     if len(argv) < 2 or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", argv[1]):
         raise UsageError("-m needs the name of a module after it, such as -m package.module")
-    for file in (workspace.joinpath(*argv[1].split(".")).with_suffix(".py"), workspace.joinpath(*argv[1].split("."), "__main__.py")):
+    module = workspace.joinpath(*argv[1].split("."))
+    for file in (module.with_suffix(".py"), module / "__main__.py"):
         if file.is_file():
             return file
     top = argv[1].split(".")[0]
@@ -117,15 +119,16 @@ def request(site: sites.Site, command: Command, *, name: str | None = None, gpus
     limit = sites.seconds(time) if time is not None else site.time
     if site.launcher == "local":
         if (nodes or 1) > 1:
-            raise UsageError(f"nodes={nodes}: the site {site.name} is one machine; leave nodes out, or choose a cluster with site=")
+            raise UsageError(f"nodes={nodes}: the site {site.name} is one machine; leave nodes out, or name a cluster with site=")
         # Without a GPU the processes that would drive one share the cores, so that a distributed run can be tried anywhere.
         wanted = min(site.gpus, devices) if gpus is None else gpus
         if devices and wanted > devices:
-            raise UsageError(f"gpus={wanted}: this machine has {devices}; ask for {devices}, or for gpus=0, processes={wanted} on its CPU")
+            raise UsageError(f"gpus={wanted}: this machine has {devices}; ask for {devices}, "
+                             f"or for gpus=0, processes={wanted} on its CPU")
         given = wanted if devices else 0
-        return Request(**common, gpus=given, processes=_processes(processes, given, 1) if given or processes else max(1, wanted),
-                       cores=cores or 0, seconds=limit, account=account, partition=partition, qos=qos, constraint=constraint,
-                       directives=site.directives)
+        count = _processes(processes, given, 1) if given or processes else max(1, wanted)
+        return Request(**common, gpus=given, processes=count, cores=cores or 0, seconds=limit, account=account,
+                       partition=partition, qos=qos, constraint=constraint, directives=site.directives)
 
     kinds = site.known_partitions()
     chosen = partition or (constraint if constraint in kinds else "") or site.partition
@@ -141,9 +144,11 @@ def request(site: sites.Site, command: Command, *, name: str | None = None, gpus
     most = kind.gpus_per_node
     count = nodes or max(1, math.ceil(wanted / most) if most else 1)
     if wanted % count:
-        raise UsageError(f"gpus={wanted}, nodes={count}: every node must give the same number of GPUs; ask for {math.ceil(wanted / count) * count}")
+        raise UsageError(f"gpus={wanted}, nodes={count}: every node must give the same number of GPUs; "
+                         f"ask for {math.ceil(wanted / count) * count}")
     if most and wanted // count > most:
-        raise UsageError(f"gpus={wanted}, nodes={count}: a node of {chosen} has {most} GPUs; ask for nodes={math.ceil(wanted / most)}")
+        raise UsageError(f"gpus={wanted}, nodes={count}: a node of {chosen} has {most} GPUs; "
+                         f"ask for nodes={math.ceil(wanted / most)}")
     limit = _checked_limit(kind, chosen, qos, wanted, limit, asked=time is not None)
     level = kind.qos.get(qos)
     owner = account or site.account or os.environ.get(site.account_variable or " ", "")
@@ -157,7 +162,7 @@ def request(site: sites.Site, command: Command, *, name: str | None = None, gpus
 
 def _processes(processes: int | None, gpus: int, nodes: int) -> int:
     if gpus and processes not in (None, gpus):
-        raise UsageError(f"processes={processes}, gpus={gpus}: one process drives one GPU; leave processes out, or ask for gpus=0")
+        raise UsageError(f"processes={processes}, gpus={gpus}: one process drives one GPU; leave processes out or ask for gpus=0")
     count = processes or max(gpus, nodes)
     if count % nodes:
         raise UsageError(f"processes={count}, nodes={nodes}: every node must run the same number of processes")
@@ -359,8 +364,8 @@ def _alone(asked: Request, python: str) -> list[tuple[str, str]]:
     return [
         (f"    export OMP_NUM_THREADS=$(( $(nproc) >= {asked.processes} ? $(nproc) / {asked.processes} : 1 ))",
          "the processes share the CPU cores"),
-        (f'    "${{start[@]}}" {python} -m torch.distributed.run --standalone --nproc-per-node={asked.processes} "${{script[@]}}"',
-         f"torchrun starts {asked.processes} processes and tells each its rank"),
+        (f'    "${{start[@]}}" {python} -m torch.distributed.run --standalone --nproc-per-node={asked.processes} '
+         '"${script[@]}"', f"torchrun starts {asked.processes} processes and tells each its rank"),
     ]
 
 
@@ -393,7 +398,8 @@ def lint(text: str, workspace: Path | None = None) -> list[str]:
             wrong.append(f"line {number}: a conflict marker of git ({line[:7]}) was left in the script")
         elif re.match(r"\s*#\s*SBATCH\b", line, re.IGNORECASE):
             if not re.match(r"#SBATCH\s", line):
-                wrong.append(f"line {number}: Slurm ignores {line.strip()[:40]!r}: the line must start with #SBATCH, in capitals, no blanks")
+                wrong.append(f"line {number}: Slurm ignores {line.strip()[:40]!r}: the line must start with #SBATCH, "
+                             "in capitals, no blanks")
             elif number > header:
                 wrong.append(f"line {number}: Slurm ignores a directive after the first command (line {header + 1}): move it up")
         elif workspace and not line.lstrip().startswith("#"):

@@ -73,7 +73,8 @@ def start(asked: Sequence[Request], here: Path, *contents: dict, again: bool = T
                 return there
             folders = _make_folders(runs, asked, contents)
     except OSError as error:
-        raise UsageError(f"cannot write in {runs}: {error.strerror}. Make room or mend its permissions, or use another workspace") from None
+        raise UsageError(f"cannot write in {runs}: {error.strerror}. "
+                         "Make room or mend its permissions, or use another workspace") from None
     try:
         ids = launcher(contents[0]["launcher"]).submit(folders, asked[0])
     except BaseException:

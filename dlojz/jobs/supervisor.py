@@ -16,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+from ..errors import UsageError
 from . import processes
 from .job import SAVED, Status, explained, judged, left_exit_code, update
 from .local import MARK, Entry, Queue, lock
@@ -48,7 +49,11 @@ class Supervisor:
 
     def settle_all(self) -> None:
         """See to all jobs that have a process, or had one, or must not get one any more."""
-        self.entries = {entry.id: entry for entry in self.queue.entries()}
+        before, self.entries = self.entries, {entry.id: entry for entry in self.queue.entries()}
+        for identifier in self.started.keys() & before.keys() - self.entries.keys():
+            with contextlib.suppress(UsageError):
+                self.queue.make()
+            self._write(before[identifier])  # somebody deleted the queue's files: this job is still ours
         for entry in list(self.entries.values()):
             self._settle(entry)
 
@@ -233,8 +238,8 @@ class Supervisor:
             if entry.devices:
                 environ["CUDA_VISIBLE_DEVICES"] = ",".join(given)
             with open(folder / "out.log", "ab") as out, open(folder / "err.log", "ab") as err:
-                child = subprocess.Popen(["bash", "job.sh"], cwd=folder, env=environ, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                         start_new_session=True)
+                child = subprocess.Popen(["bash", "job.sh"], cwd=folder, env=environ, start_new_session=True,
+                                         stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         except (OSError, ValueError) as error:
             reason = f"it cannot be started: {getattr(error, 'strerror', None) or error}"
             self._finish(entry, Status("FAILED", reason, None, None, time.time()))
