@@ -28,12 +28,15 @@ the disk was full) is left out and counted.
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import os
 import sys
 import time
 from pathlib import Path
+
+from .errors import UsageError
 
 NAME = "record.jsonl"
 FLUSH_EVERY = 0.5  # seconds: what a `kill -9` may cost, and how far behind a live view may be
@@ -46,19 +49,25 @@ class Writer:
     appending, so that lines of several processes never mix. A write that fails (full disk) is reported once on
     stderr and tried again later: the training goes on, because a lost measurement is cheaper than a lost run.
 
-    ``path=None`` gives a writer that forgets everything, for the processes whose rank is not 0.
+    Rank 0 writes everything; another rank writes its errors only (``errors_only``). Before ``open`` nothing is kept.
     """
 
-    def __init__(self, path: Path | str | None, clock=time.time):
+    def __init__(self, path: Path | str | None = None, errors_only: bool = False, clock=time.time):
         self.path = Path(path) if path is not None else None
+        self.errors_only = errors_only
         self.clock = clock
         self.failed: OSError | None = None
         self._lines: list[bytes] = []
         self._flushed = clock()
 
+    def open(self, folder: Path) -> Path:
+        """Write to the record of this run folder from here on; returns the folder."""
+        self.path = folder / NAME
+        return folder
+
     def write(self, event: str, flush: bool = False, **fields) -> None:
         """Add one event. ``flush=True`` writes it to the file before returning."""
-        if self.path is None:
+        if self.path is None or (self.errors_only and event != "error"):
             return
         line = json.dumps({"event": event, "time": round(self.clock(), 3), **_plain(fields)}, ensure_ascii=False, allow_nan=False)
         self._lines.append(line.encode() + b"\n")
@@ -87,6 +96,39 @@ class Writer:
             del self._lines[:-10_000]  # a disk that stays full must not fill the memory instead
         else:
             self._lines.clear()
+
+
+def run_folder(chosen: Path | str | None, name: str, is_main: bool = True) -> Path:
+    """The folder of this run, made where it isn't there: the chosen one, else ``DLOJZ_RUN`` (set by a job), else runs/NAME-NNN.
+
+    Only the main process makes a new number; what another one gets then is not the run's folder (see ``distributed.same_everywhere``).
+    """
+    folder = chosen or os.environ.get("DLOJZ_RUN")
+    try:
+        if folder:
+            folder = Path(folder).expanduser().resolve()
+            folder.mkdir(parents=True, exist_ok=True)
+            return folder
+        runs = Path.cwd() / "runs"
+        if not is_main:
+            return runs
+        runs.mkdir(exist_ok=True)
+        return new_folder(runs, name)
+    except OSError as error:
+        raise UsageError(f"cannot write to {error.filename}: {error.strerror}. Give another folder with --run-dir") from None
+
+
+def new_folder(runs: Path, name: str) -> Path:
+    """Makes ``runs/NAME-NNN`` with the next free number; two processes at the same moment get two folders."""
+    taken = [int(entry.name[len(name) + 1 :]) for entry in runs.glob(f"{glob.escape(name)}-*") if entry.name[len(name) + 1 :].isdigit()]
+    number = max(taken, default=0) + 1
+    while True:
+        try:
+            folder = runs / f"{name}-{number:03d}"
+            folder.mkdir()
+            return folder
+        except FileExistsError:
+            number += 1
 
 
 def _ends_with_newline(path: Path) -> bool:

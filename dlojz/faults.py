@@ -1,0 +1,169 @@
+"""What stopped a training run, in words that help: the ``error`` event of its record, one line on stderr, an exit code."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import time
+import traceback
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import UsageError
+from .records import Writer
+
+RESUME = 75  # EX_TEMPFAIL: saved after a signal; run again with --resume and it goes on
+LOST_RANK = ("connection closed by peer", "connection reset by peer", "timed out", "timeout", "socket", "nccl", "store")
+
+
+class StopTraining(Exception):
+    """Training cannot go on: ``kind`` and numbers for the record, a message, one sentence of advice."""
+
+    def __init__(self, kind: str, message: str, advice: str, **numbers):
+        super().__init__(message)
+        self.kind, self.advice, self.numbers = kind, advice, numbers
+
+
+def explain(error: BaseException, memory: dict | None = None) -> dict:
+    """The fields of an ``error`` event for an exception: ``kind``, ``message``, ``advice`` and numbers.
+
+    ``memory``: for a CUDA device its ``allocated``, ``reserved`` and ``total`` bytes at the time.
+    """
+    message = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, StopTraining):
+        return {"kind": error.kind, "message": message, "advice": error.advice, **error.numbers}
+    if isinstance(error, UsageError):
+        return {"kind": "data" if type(error) is not UsageError else "usage", "message": message, "advice": ""}
+    if _is_out_of_memory(error):
+        return {"kind": "out_of_memory", "message": message[:300], **_memory_advice(memory)}
+    if type(error).__name__.startswith("Dist") or (isinstance(error, RuntimeError) and any(w in message.lower() for w in LOST_RANK)):
+        return {"kind": "lost_rank", "message": message[:300],
+                "advice": "Another process of this job ended or hangs: look for the first error in its part of the log."}
+    if isinstance(error, OSError):
+        return {"kind": "disk", "message": message, "advice": "Check the free space and the quota of the file system."}
+    return {"kind": "exception", "message": f"{type(error).__name__}: {message[:300]}", "advice": "The traceback is in the error log."}
+
+
+def _is_out_of_memory(error) -> bool:
+    # torch.OutOfMemoryError is a RuntimeError; the CPU's allocator and cuBLAS raise plain ones.
+    text = str(error)
+    return (type(error).__name__ == "OutOfMemoryError" or isinstance(error, MemoryError) or "not enough memory" in text
+            or "CUBLAS_STATUS_ALLOC_FAILED" in text or "can't allocate memory" in text)
+
+
+def _memory_advice(memory) -> dict:
+    smaller = "Take a smaller --batch-size, half precision (--amp), or --checkpoint-activations."
+    if not memory:
+        return {"advice": smaller}
+    unused = memory["reserved"] - memory["allocated"]
+    if unused > 0.1 * memory["total"]:
+        return {**memory, "advice": f"{unused / 1e9:.1f} GB are reserved but unused (fragmentation): set PYTORCH_ALLOC_CONF=expandable_segments:True. {smaller}"}
+    return {**memory, "advice": smaller}
+
+
+def _device_memory() -> dict | None:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    return {"allocated": torch.cuda.memory_allocated(), "reserved": torch.cuda.memory_reserved(),
+            "total": torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory}
+
+
+@contextmanager
+def reported(rank: int = 0):
+    """Runs a training in its block and gives it a ``records.Writer``; what stops it is recorded and said in one line.
+
+    Ends the process unless the block ran to its end. Exit codes: that of ``SystemExit``, 2 for wrong usage, 130 for Ctrl-C, else 1.
+    """
+    record = Writer(errors_only=rank > 0)
+    try:
+        yield record
+        return
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except BaseException as error:
+        said = explain(error, _device_memory())
+        if said["kind"] == "exception":
+            traceback.print_exc()
+        if rank == 0 or not isinstance(error, UsageError):  # every rank finds the same wrong switch
+            where = f" (rank {rank})" if rank else ""
+            print(f"train.py{where}: {said['message']} {said['advice']}".rstrip(), file=sys.stderr, flush=True)
+        record.write("error", flush=True, rank=rank, **said)
+        record.write("end", flush=True, status="failed")
+        code = 130 if isinstance(error, KeyboardInterrupt) else 2 if isinstance(error, UsageError) else 1
+    record.flush()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code in (0, RESUME):
+        sys.exit(code)
+    # After a failure other ranks may hang in a collective, and a clean shutdown would wait for them.
+    os._exit(code)
+
+
+def catch_signals() -> list[int]:
+    """From here on SIGTERM and SIGUSR1 (Slurm's warning before the time limit) only note themselves in the list that is returned."""
+    received: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, lambda which, frame: received.append(which))
+    return received
+
+
+def leave_signals_to_trainer(worker: int = 0) -> None:
+    """For ``DataLoader(worker_init_fn=…)``: Slurm signals every process of a job, and a worker that dies takes the training with it."""
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+
+
+class Watch:
+    """Looks at the steps that are settled: prints one in ten, ends a training whose loss is no number, says when to stop.
+
+    One loss that is not finite may be a step that a GradScaler skips; three in a row do not come back.
+    """
+
+    def __init__(self, say, total_steps: int):
+        self.say = say
+        self.total_steps = total_steps
+        self.every = max(1, min(total_steps // 10, 100))
+        self.lost = 0
+
+    def __call__(self, settled: list[dict]) -> bool:
+        stop = False
+        for step in settled:
+            stop = stop or step.get("stop", False)
+            if "loss" not in step or step["loss"] is None:
+                continue
+            self.lost = 0 if math.isfinite(step["loss"]) else self.lost + 1
+            if self.lost == 3:
+                raise StopTraining("nan_loss", f"the loss is not a number since step {step['step'] - 2}.",
+                                   "Lower --lr, add --clip-grad 1, or use bf16 in place of fp16.", step=step["step"])
+            if step["step"] % self.every == 0 or step["step"] in (1, self.total_steps):
+                self.say(f"step {step['step']:>{len(str(self.total_steps))}}/{self.total_steps}  loss {step['loss']:.4f}  "
+                         f"accuracy {step['accuracy']:6.1%}  {step['images'] / step['seconds']:8.1f} images/s", flush=True)
+        return stop
+
+
+def write_safely(path: Path, write, record: Writer, step: int) -> None:
+    """``write(file)`` into a file beside ``path``, then renamed: there is always a whole one, after a kill or on a full disk.
+
+    A failure is said and recorded, and training goes on: the checkpoint before this one is still good.
+    """
+    beside = path.with_suffix(".part")
+    begun = time.perf_counter()
+    try:
+        with open(beside, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        size = beside.stat().st_size
+        os.replace(beside, path)
+    except (OSError, RuntimeError) as error:  # torch's writer raises RuntimeError where the disk is full
+        beside.unlink(missing_ok=True)
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())[:200]
+        left = "the one before is kept" if path.exists() else "there is none"
+        print(f"train.py: no checkpoint at step {step} ({reason}); {left}. Free some space in {path.parent}", file=sys.stderr, flush=True)
+        record.write("error", flush=True, kind="disk", message=f"no checkpoint at step {step}: {reason}", rank=0, step=step, fatal=False,
+                     advice="Check the free space and the quota of the file system.")
+    else:
+        record.write("checkpoint", flush=True, step=step, bytes=size, seconds=round(time.perf_counter() - begun, 4))

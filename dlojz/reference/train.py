@@ -1,0 +1,355 @@
+"""Train an image classification model of torchvision. This is the file you will make fast.
+
+    python train.py --test                                   50 steps on images that the kit makes itself, then a short validation
+    python train.py --data random --test                     no images to read: what the device alone can do
+    python train.py --data /path/to/imagenet -e 90           folders train/CLASS/*.jpg and val/CLASS/*.jpg
+    torchrun --nproc-per-node 4 train.py --test              four processes; `srun python train.py` on a cluster does the same
+
+The defaults are a plain, slow, correct loop. Each switch is a technique, in lines of its own between `# >>>` and `# <<<`.
+What a run measured is in record.jsonl in its folder (--run-dir, else $DLOJZ_RUN, else a new runs/train-NNN).
+Exit codes: 0, 2 wrong usage, 75 stopped by a signal with a checkpoint written (go on with --resume), else 1.
+"""
+
+import argparse
+import math
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import optimizers
+import torch
+import torch.distributed as dist
+import torchvision
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, Subset
+
+from dlojz import data, distributed, faults, machine, memory, records, summary, switches
+from dlojz.chronometer import Chronometer
+from dlojz.errors import UsageError
+from dlojz.sites import sizes
+
+
+# ---------------------------------------------------------------------------------------------------------- arguments
+def arguments(argv=None):
+    size = sizes()  # what is sensible on this machine: see `dlojz sites`
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], allow_abbrev=False)
+    add, switch = parser.add_argument, argparse.BooleanOptionalAction
+    add("--model", default=size.model, help="a classification model of torchvision (%(default)s)")
+    add("--data", default="photos", help="a folder with train/ and val/, `photos` (made by the kit) or `random` (%(default)s)")
+    add("--image-size", type=int, default=size.image_size, help="pixels (%(default)s)")
+    add("-b", "--batch-size", type=int, default=size.batch_size, help="images per process and step (%(default)s)")
+    add("-e", "--epochs", type=int, default=1)
+    add("--lr", type=float, help="learning rate (from the optimizer and the batch size)")
+    add("--wd", type=float, default=1e-4, help="weight decay")
+    add("--mom", type=float, default=0.9, help="momentum")
+    add("--optimizer", choices=optimizers.NAMES, default="sgd")
+    add("--fused", action="store_true", help="update all parameters in one kernel")
+    add("--schedule", choices=optimizers.SCHEDULES, default="constant")
+    add("--label-smoothing", type=float, default=0.0)
+    add("--seed", type=int, default=1)
+    add("--test", action="store_true", help="stop after --test-steps, then a short validation")
+    add("--test-steps", type=int, default=50)
+    add("--device", choices=["auto", "cpu", "cuda"], default="auto")
+    add("--tf32", action="store_true", help="let float32 products round to TensorFloat-32 on the tensor cores")
+    add("--amp", choices=["off", "bf16", "fp16"], default="off", help="automatic mixed precision")
+    add("--clip-grad", type=float, metavar="NORM", help="scale the gradient down to this norm")
+    add("--channels-last", action="store_true", help="keep images and weights as NHWC in memory")
+    add("--compile", nargs="?", const="default", metavar="MODE",
+        choices=["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"], help="torch.compile")
+    add("--num-workers", type=int, default=0, help="processes that load images; 0: the training process itself")
+    add("--persistent-workers", action=switch, default=False, help="keep them between epochs")
+    add("--pin-memory", action=switch, default=False, help="hand batches over in page-locked memory")
+    add("--non-blocking", action=switch, default=False, help="copy to the device while the host goes on")
+    add("--prefetch-factor", type=int, help="batches that each worker prepares ahead")
+    add("--drop-last", action=switch, default=False, help="leave out the last, smaller batch")
+    add("--sync-bn", action="store_true", help="batch norm over the images of all processes")
+    add("--find-unused-parameters", action="store_true", help="for models that use a part of their parameters in a step")
+    add("--accumulate", type=int, default=1, metavar="N", help="update once in N batches")
+    add("--metric-every", type=int, default=1, metavar="N", help="sum loss and accuracy over processes every N steps")
+    add("--profile", action="store_true", help="write a torch.profiler trace of a few steps")
+    add("--checkpoint-activations", action="store_true", help="compute activations again in the backward pass")
+    add("--checkpoint-every", type=int, metavar="N", help="save every N steps and at the end of each epoch")
+    add("--resume", action="store_true", help="go on from the checkpoint in the run's folder, if there is one")
+    add("--run-dir", type=Path, help="where the record, checkpoint and trace go")
+    add("--chronometer", action=switch, default=True, help="time the phases of each step")
+    args = parser.parse_args(argv)
+    args.switches = {name: value for name, value in vars(args).items() if value != parser.get_default(name)}
+    return args
+
+
+# ----------------------------------------------------------------------------------------------------------- training
+def train(args, procs, notes, run, record):
+    say = print if procs.is_main else lambda *text: None
+    torch.manual_seed(args.seed)
+    stop_signals = faults.catch_signals()
+
+    # >>> gpu.device: the device of this process
+    device = torch.device("cuda", procs.local_rank % torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
+    # <<< gpu.device
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # before anything touches a GPU, or every process takes memory on GPU 0
+        torch.backends.cudnn.benchmark = True
+        torch.backends.cudnn.allow_tf32 = args.tf32  # torch's default is on: here a switch, to see what it brings
+    torch.set_float32_matmul_precision("high" if args.tf32 else "highest")
+    # >>> ddp.init: the process group
+    if procs.world_size > 1:
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    # <<< ddp.init
+    run = distributed.same_everywhere(run)
+
+    # ------------------------------------------------------------------------------------------------------------ data
+    if args.data == "random":
+        train_set, classes = None, 1000
+        train_loader, val_loader = (data.random_batches(args.batch_size, args.image_size, classes, steps, device, seed=procs.rank)
+                                    for steps in (100, 5))
+    else:
+        train_set = data.dataset(args.data, "train", args.image_size, args.seed, sizes().photos_repeat if args.data == "photos" else 1)
+        val_set = data.dataset(args.data, "val", args.image_size)
+        classes = len(train_set.classes)
+        order = torch.Generator()
+        sampler = RandomSampler(train_set, generator=order)
+        # >>> ddp.sampler: each process reads its own part
+        if procs.world_size > 1:
+            sampler = DistributedSampler(train_set, seed=args.seed, drop_last=args.drop_last)
+        # <<< ddp.sampler
+        sampler = data.StartAt(sampler)
+        train_loader = DataLoader(
+            train_set, args.batch_size, sampler=sampler, drop_last=args.drop_last, num_workers=args.num_workers,
+            persistent_workers=args.persistent_workers, prefetch_factor=args.prefetch_factor, pin_memory=args.pin_memory,
+            generator=torch.Generator(),  # its own, so that it draws nothing from the model's random numbers
+            worker_init_fn=faults.leave_signals_to_trainer)
+        # Every process validates each world_size-th image; a DistributedSampler would fill up with images counted twice.
+        mine = Subset(val_set, range(procs.rank, len(val_set), procs.world_size))
+        val_loader = DataLoader(mine, args.batch_size, num_workers=args.num_workers, pin_memory=args.pin_memory,
+                                worker_init_fn=faults.leave_signals_to_trainer)
+    steps_per_epoch = len(train_loader)
+    if not steps_per_epoch:
+        raise UsageError(f"{len(train_set)} images are no batch of {args.batch_size} for {procs.world_size} processes: take a smaller one")
+    total_steps = args.test_steps if args.test else args.epochs * steps_per_epoch
+    epoch_lengths = [min(steps_per_epoch, total_steps - first) for first in range(0, total_steps, steps_per_epoch)]
+
+    # ----------------------------------------------------------------------------------------------------------- model
+    net = torchvision.models.get_model(args.model, weights=None, num_classes=classes)
+    # >>> gpu.model: the model goes to the device
+    net = net.to(device)
+    # <<< gpu.model
+    # >>> channels_last.model: weights as NHWC; before the DDP wrap, which remembers how gradients lie in memory
+    if args.channels_last:
+        net = net.to(memory_format=torch.channels_last)
+    # <<< channels_last.model
+    # >>> syncbn: batch norm over the images of all processes; before the DDP wrap
+    if args.sync_bn:
+        net = nn.SyncBatchNorm.convert_sync_batchnorm(net)
+    # <<< syncbn
+    if args.checkpoint_activations:
+        memory.checkpoint_activations(net)
+    model = net  # `net` keeps the plain parameter names, `model` may be wrapped
+    # >>> ddp.wrap: average gradients over the processes
+    if procs.world_size > 1:
+        model = DistributedDataParallel(net, device_ids=[device] if device.type == "cuda" else None,
+                                        find_unused_parameters=args.find_unused_parameters)
+    # <<< ddp.wrap
+    uncompiled = model
+    # >>> compile: after the DDP wrap, so that the compiler knows where gradients are sent
+    if args.compile:
+        model = torch.compile(model, mode=args.compile)
+    # <<< compile
+    criterion = nn.CrossEntropyLoss(label_smoothing=args.label_smoothing)
+    optimizer = optimizers.make_optimizer(args.optimizer, net.parameters(), args.lr, args.mom, args.wd, args.fused)
+    updates = sum(math.ceil(steps / args.accumulate) for steps in epoch_lengths)
+    scheduler = optimizers.make_schedule(args.schedule, optimizer, args.lr, updates)
+    # >>> amp.dtype: the format of the forward pass, and a scaler where small gradients would vanish
+    amp_dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[args.amp]
+    scaler = torch.amp.GradScaler(device.type, enabled=amp_dtype is torch.float16)
+    # <<< amp.dtype
+
+    parts = {"model": net, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
+    sums = torch.zeros(4, device=device)  # loss x images, correct, images, wishes to stop: on the device, so that nothing waits
+    place = {"step": 0, "epoch": 0, "position": 0, "processes": procs.world_size, "batch_size": args.batch_size}
+    if args.resume and (run / "checkpoint.pt").exists():
+        load(run / "checkpoint.pt", parts, sums, place, procs.rank)
+    step, epoch, position = place["step"], place["epoch"], place["position"]
+
+    chronometer = Chronometer(record, device, total_steps=total_steps, first_step=step, phases=args.chronometer, ranges=args.profile)
+    record.write("start", flush=True, **machine.describe(device), **switches.describe(args, procs), notes=notes, resumed_at=step,
+                 parameters=sum(p.numel() for p in net.parameters()), steps_per_epoch=steps_per_epoch, epochs=len(epoch_lengths),
+                 total_steps=total_steps, warmup_steps=chronometer.warmup_steps)
+    say(f"{args.model}, {args.data} at {args.image_size} px, {procs.world_size} x {args.batch_size} images a step on {args.device}, "
+        f"steps {step + 1} to {total_steps}", *(f"\nnote: {note}" for note in notes))
+    # >>> profiler.start: trace a few steps out of those that will run
+    profiler = nullcontext()
+    if args.profile and procs.is_main:
+        active = min(5, total_steps - step)  # fewer where fewer will run, so that there is a trace all the same
+        warmup = min(3, total_steps - step - active)
+        schedule = torch.profiler.schedule(wait=min(5, total_steps - step - active - warmup), warmup=warmup, active=active, repeat=1)
+        profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=lambda p: p.export_chrome_trace(str(run / "trace.json.gz")))
+    # <<< profiler.start
+
+    # ------------------------------------------------------------------------------------------------------------ loop
+    watch, stopping = faults.Watch(say, total_steps), False
+    with profiler:
+        for epoch in range(epoch, len(epoch_lengths)):
+            model.train()
+            if train_set is not None:
+                train_set.set_epoch(epoch)
+                order.manual_seed(args.seed + epoch)
+                sampler.start = position * args.batch_size  # 0, or where a resumed run stopped
+                # >>> ddp.epoch: another order in each epoch
+                if procs.world_size > 1:
+                    sampler.set_epoch(epoch)
+                # <<< ddp.epoch
+            chronometer.start()
+            for images, labels in train_loader if position < epoch_lengths[epoch] else ():
+                chronometer.copy()
+                # >>> gpu.batch: each batch goes where the model is
+                images = images.to(device, non_blocking=args.non_blocking)
+                labels = labels.to(device, non_blocking=args.non_blocking)
+                # <<< gpu.batch
+                # >>> channels_last.batch: images as NHWC
+                if args.channels_last:
+                    images = images.to(memory_format=torch.channels_last)
+                # <<< channels_last.batch
+                images = data.normalize(images)
+                step, position = step + 1, position + 1
+                last = position == epoch_lengths[epoch]
+                # >>> accumulate.group: update after the last of N batches; the last group of an epoch may be smaller
+                update_now = last or position % args.accumulate == 0
+                before = (position - 1) // args.accumulate * args.accumulate  # batches in the groups before this one
+                group = min(args.accumulate, epoch_lengths[epoch] - before)
+                # <<< accumulate.group
+                with accumulating(uncompiled, not update_now):
+                    chronometer.forward()
+                    # >>> amp.forward: half precision where it is safe
+                    with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
+                        outputs = model(images)
+                        loss = criterion(outputs, labels)
+                    # <<< amp.forward
+                    chronometer.backward()
+                    # >>> amp.backward: scale the loss, so that small gradients survive
+                    scaler.scale(loss / group).backward()
+                    # <<< amp.backward
+                chronometer.update()
+                if update_now:
+                    # >>> amp.update: unscale, then clip, then step
+                    if args.clip_grad:
+                        scaler.unscale_(optimizer)
+                        nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
+                    scaler.step(optimizer)
+                    scaler.update()
+                    # <<< amp.update
+                    optimizer.zero_grad(set_to_none=True)
+                    scheduler.step()
+
+                sums[0] += loss.detach() * len(labels)
+                sums[1] += (outputs.argmax(1) == labels).sum()
+                sums[2] += len(labels)
+                sums[3] += len(stop_signals)
+                reduce_now = last or step % args.metric_every == 0
+                # >>> ddp.metrics: sums over all processes, not a mean of means
+                if procs.world_size > 1 and reduce_now:
+                    dist.all_reduce(sums)
+                # <<< ddp.metrics
+                settled = chronometer.next_iter(sums if reduce_now else None, epoch=epoch, lr=scheduler.get_last_lr()[0],
+                                                images=len(labels) * procs.world_size)
+                stopping = watch(settled)
+                if reduce_now:
+                    sums.zero_()
+                # >>> profiler.step: tell the profiler that a step is over
+                if args.profile and procs.is_main:
+                    profiler.step()
+                # <<< profiler.step
+                place |= {"step": step, "epoch": epoch, "position": position}
+                if stopping or args.checkpoint_every and (last or step % args.checkpoint_every == 0):
+                    save(run / "checkpoint.pt", parts, sums, place, procs, record)
+                if stopping or last:
+                    break
+            stopping = watch(chronometer.validation()) or stopping
+            if stopping:
+                break
+            loss, accuracy, images = validate(net, val_loader, criterion, device, args, amp_dtype, procs)
+            record.write("validation", step=step, epoch=epoch, loss=loss, accuracy=accuracy, images=images, seconds=chronometer.stop())
+            say(f"validation after step {step}: loss {loss:.4f}, accuracy {accuracy:.1%} of {images} images")
+            position = 0
+    stopped = stopping and step < total_steps
+    record.write("end", flush=True, status="stopped" if stopped else "completed", steps=step, **chronometer.energy(procs.world_size),
+                 **machine.peak_memory(device))
+    say(summary.text(records.read(run)))
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    sys.exit(faults.RESUME if stopped else 0)
+
+
+def accumulating(model, more_to_come):
+    """A context in which DDP keeps gradients to itself while more batches of the group follow."""
+    # >>> accumulate.no_sync: forward and backward pass belong inside
+    return model.no_sync() if more_to_come and isinstance(model, DistributedDataParallel) else nullcontext()
+    # <<< accumulate.no_sync
+
+
+# ------------------------------------------------------------------------------------------------------------ validation
+@torch.no_grad()
+def validate(net, loader, criterion, device, args, amp_dtype, procs):
+    """Loss, accuracy and number of images over all processes."""
+    net.eval()
+    sums = torch.zeros(3, device=device, dtype=torch.float64)
+    # >>> ddp.buffers: batch norm statistics differ from process to process: all validate those of rank 0
+    if procs.world_size > 1:
+        for buffer in net.buffers():
+            dist.broadcast(buffer, 0)
+    # <<< ddp.buffers
+    for number, (images, labels) in enumerate(loader):
+        if args.test and number == 5:
+            break
+        images, labels = data.normalize(images.to(device)), labels.to(device)
+        with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
+            outputs = net(images)
+        counted = (labels >= 0).sum()  # -100 marks an image that could not be read
+        sums += torch.stack([criterion(outputs.float(), labels).nan_to_num() * counted, (outputs.argmax(1) == labels).sum(), counted])
+    # >>> ddp.validation: sums over all processes
+    if procs.world_size > 1:
+        dist.all_reduce(sums)
+    # <<< ddp.validation
+    loss, correct, images = sums.tolist()
+    return loss / max(images, 1), correct / max(images, 1), int(images)
+
+
+# ------------------------------------------------------------------------------------------------------------ checkpoint
+def save(path, parts, sums, place, procs, record):
+    """All that a resumed run needs, written beside and renamed: a kill at any moment leaves the last good one."""
+    mine = {"random": torch.get_rng_state(), "sums": sums.tolist()}
+    if sums.is_cuda:
+        mine["random_cuda"] = torch.cuda.get_rng_state()
+    ranks = [mine]
+    if procs.world_size > 1:
+        ranks = [None] * procs.world_size
+        dist.all_gather_object(ranks, mine)
+    if procs.is_main:
+        state = {name: part.state_dict() for name, part in parts.items()} | {"place": place, "ranks": ranks}
+        faults.write_safely(path, lambda file: torch.save(state, file), record, place["step"])
+
+
+def load(path, parts, sums, place, rank):
+    """Puts back what `save` wrote; on the CPU first, or every process would take memory on GPU 0."""
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    for name in ("processes", "batch_size"):
+        if state["place"][name] != place[name]:
+            raise UsageError(f"{path} was written with {name} {state['place'][name]}, not {place[name]}: use the same, or a new run")
+    place |= state["place"]
+    for name, part in parts.items():
+        part.load_state_dict(state[name])
+    mine = state["ranks"][rank]
+    sums.copy_(torch.tensor(mine["sums"]))
+    torch.set_rng_state(mine["random"])
+    if sums.is_cuda:
+        torch.cuda.set_rng_state(mine["random_cuda"])
+
+
+if __name__ == "__main__":
+    args, procs = arguments(), distributed.processes()
+    with faults.reported(procs.rank) as record:
+        notes = switches.settle(args, procs, torch.cuda.is_available(), torchvision.models.list_models(torchvision.models))
+        run = record.open(records.run_folder(args.run_dir, "train", procs.is_main))
+        args.lr = optimizers.default_lr(args.optimizer, args.batch_size) if args.lr is None else args.lr
+        train(args, procs, notes, run, record)
