@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 import textwrap
 from dataclasses import asdict, dataclass, field
 
@@ -102,36 +103,41 @@ class Report:
             rows.append(f'<tr><th colspan="3">{html.escape(topic)}</th></tr>')
             for f in findings:
                 mark, kind = {FINE: ("✓", "fine"), NOTE: ("note", "note"), BROKEN: ("broken", "broken")}[f.level]
-                advice = f'<div class="do">→ {html.escape(f.advice)}</div>' if f.advice else ""
+                advice = f'<div class="do">→ {_html(f.advice)}</div>' if f.advice else ""
                 rows.append(
                     f'<tr class="{kind}"><td class="mark"><span title="{f.level}">{mark}</span></td>'
-                    f'<td class="name">{html.escape(f.name)}</td><td>{html.escape(f.text)}{advice}</td></tr>'
+                    f'<td class="name">{html.escape(f.name)}</td><td>{_html(f.text)}{advice}</td></tr>'
                 )
         kind = "broken" if self.broken else "fine"
         verdict = f'<p class="{kind}">{html.escape(self.verdict)} <small>({self.seconds:.1f} s)</small></p>'
-        return f'<style>{CSS}</style><div class="dlojz-doctor">{verdict}<table>{"".join(rows)}</table></div>'
+        return f'<style>{CSS}</style><div class="dlojz-doctor">{verdict}<table class="findings">{"".join(rows)}</table></div>'
+
+
+def _html(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def _wrap(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, max(width, 30), break_long_words=False, break_on_hyphens=False) or [""]
 
 
-# Text takes the notebook's own colour; the three marks are mid-tones that read on white and on black.
+# Text takes the notebook's own colour; the marks are mid-tones that read on white and on black. The selectors are longer than
+# need be because JupyterLab's own (right-aligned cells, striped rows) must lose.
 CSS = """
 .dlojz-doctor { color: var(--jp-content-font-color1, inherit); font-size: 13px; line-height: 1.45; max-width: 62em }
 .dlojz-doctor p { font-weight: 600; font-size: 15px; margin: 4px 0 6px }
 .dlojz-doctor p small { font-weight: 400; opacity: .65 }
-.dlojz-doctor table { border-collapse: collapse; border: 0; margin: 0; width: 100%; table-layout: auto }
-.dlojz-doctor tr, .dlojz-doctor tr:nth-child(even) { background: none }
-.dlojz-doctor th, .dlojz-doctor td { text-align: left; vertical-align: top; border: 0 }
-.dlojz-doctor th { padding: 12px 8px 3px 0; border-bottom: 1px solid rgba(128, 128, 128, .5); font-weight: 600 }
-.dlojz-doctor td { padding: 3px 10px 3px 0; white-space: normal; overflow-wrap: anywhere }
-.dlojz-doctor td.mark { width: 4.2em; white-space: nowrap; padding-left: 2px }
-.dlojz-doctor td.name { width: 9.5em; opacity: .75; overflow-wrap: normal }
+.dlojz-doctor p.broken { color: #e5484d }
+.dlojz-doctor .findings { border-collapse: collapse; border: 0; margin: 0; width: 100%; table-layout: auto; font-size: inherit }
+.dlojz-doctor .findings tr:nth-child(n) { background: none }
+.dlojz-doctor .findings tr th, .dlojz-doctor .findings tr td { text-align: left; vertical-align: top; border: 0 }
+.dlojz-doctor .findings tr th { padding: 12px 8px 3px 0; border-bottom: 1px solid rgba(128, 128, 128, .5); font-weight: 600 }
+.dlojz-doctor .findings tr td { padding: 3px 10px 3px 0; white-space: normal; max-width: none; overflow-wrap: anywhere }
+.dlojz-doctor .findings tr td.mark { width: 4.2em; white-space: nowrap; padding-left: 2px }
+.dlojz-doctor .findings tr td.name { width: 9.5em; opacity: .75; white-space: nowrap }
 .dlojz-doctor .mark span { font-size: 11px; font-weight: 600; border-radius: 3px; padding: 1px 5px }
-.dlojz-doctor .fine .mark span { color: #2f9e5f }
+.dlojz-doctor .fine .mark span { color: #2f9e5f; font-size: 13px }
 .dlojz-doctor .note .mark span { background: #e0a100; color: #1b1b1b }
 .dlojz-doctor .broken .mark span { background: #d93a3f; color: #fff }
-.dlojz-doctor p.broken { color: #e5484d }
-.dlojz-doctor .do { opacity: .95; font-style: italic }
+.dlojz-doctor .do { font-style: italic }
 """
