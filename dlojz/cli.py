@@ -13,7 +13,8 @@ from .errors import UsageError
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="dlojz", description="Make one PyTorch training script fast, then spread it over many GPUs.")
+    description = "Make one PyTorch training script fast, then spread it over many GPUs."
+    top = argparse.ArgumentParser(prog="dlojz", description=description)
     top.add_argument("--version", action="version", version=f"dlojz {__version__}")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
 

@@ -397,12 +397,14 @@ def _reload(job: Job) -> None:
 def _identify(jobs: Sequence[Job]) -> None:
     """Jobs without an id are just being submitted by somebody, or whoever did so was killed while doing it."""
     for name in {job.launcher for job in jobs}:
-        lost = [job for job in jobs if job.launcher == name and not _being_submitted(job.content)]
+        lost = [job for job in jobs if job.launcher == name and not being_submitted(job.content)]
         if not lost:
             continue
         try:
             found = launcher(name).recover([job.folder for job in lost])
-        except Unreachable:
+        except Unreachable as error:
+            for job in lost:
+                job.status = Status("PENDING", f"perhaps: {error}")
             continue
         for job in lost:
             if identifier := found.get(job.folder):
@@ -416,7 +418,7 @@ def _identify(jobs: Sequence[Job]) -> None:
 NEVER_QUEUED = "it never reached the queue: its submission was interrupted"
 
 
-def _being_submitted(content: dict) -> bool:
+def being_submitted(content: dict) -> bool:
     who = content.get("submitter") or {}
     if who.get("host") != socket.gethostname():  # another machine's processes cannot be seen from here: give it time
         return time.time() - (content.get("submitted") or 0) < 300

@@ -345,7 +345,7 @@ def _modules(names: tuple[str, ...]) -> list[tuple[str, str]]:
     if not names:
         return [("", "")]
     return [("", ""),
-            ("type module > /dev/null 2>&1 || source /etc/profile", "if this shell does not know the word `module`, make it known"),
+            ("type module > /dev/null 2>&1 || source /etc/profile", "if this shell does not know `module`, make it known"),
             ("module purge", "start from no software modules at all, whatever was loaded where this was submitted"),
             *[(f"module load {shlex.quote(name)} || exit 1", "bring this software into reach, or give up") for name in names],
             ("", "")]

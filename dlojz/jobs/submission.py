@@ -16,7 +16,7 @@ from pathlib import Path
 from .. import sites, workspace
 from ..errors import UsageError
 from . import processes, script
-from .job import NEVER_QUEUED, Group, Job, Request, launcher, load, refresh, update, write_json
+from .job import NEVER_QUEUED, Group, Job, Request, Unreachable, being_submitted, launcher, load, refresh, update, write_json
 
 
 def submit(command: str | Sequence[str], name: str | None = None, gpus: int | None = None, nodes: int | None = None,
@@ -77,9 +77,14 @@ def start(asked: Sequence[Request], here: Path, *contents: dict, again: bool = T
                          "Make room or mend its permissions, or use another workspace") from None
     try:
         ids = launcher(contents[0]["launcher"]).submit(folders, asked[0])
-    except BaseException:
+    except BaseException as error:
+        refused = isinstance(error, UsageError) and not isinstance(error, Unreachable)
         for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
+            if refused:
+                shutil.rmtree(folder, ignore_errors=True)
+            else:  # in doubt: whoever looks at the jobs next finds out whether they reached the queue
+                with contextlib.suppress(OSError):
+                    update(folder, submitter=None)
         raise
     for folder, identifier in zip(folders, ids):
         with contextlib.suppress(OSError):  # a disk that is full by now: the launcher finds the job by its folder
@@ -112,6 +117,8 @@ def _existing(runs: Path, name: str, keys: list[str]) -> list[Job]:
     if any(job.status.state == "UNKNOWN" or job.status.reason == NEVER_QUEUED for job in found):
         return []
     for job in found:
+        if not job.id and not being_submitted(job.content):
+            raise Unreachable(f"{job.run} may have been queued or not, and the queue does not answer: try again in a minute")
         job.found = True
     return found
 
