@@ -455,8 +455,11 @@ _SCALES = {
 
 
 def sizes(scale: str | None = None) -> Sizes:
-    """The default sizes at ``scale``: ``DLOJZ_SCALE`` where none is given, else the one of the site in use."""
+    """The default sizes at ``scale``. Where none is given, those for a training in this very process: ``DLOJZ_SCALE``, else the scale
+    of the site in use, but never a GPU's sizes where there is none (a login node, a CPU partition)."""
     chosen = resolve_scale(scale or os.environ.get("DLOJZ_SCALE") or current().scale)
+    if scale is None and chosen in ("gpu", "cluster") and not has_gpu():
+        chosen = "laptop"
     model, image_size, batch_size, photos_repeat, most_workers, max_steps = _SCALES[chosen]
     return Sizes(chosen, model, image_size, batch_size, photos_repeat, min(most_workers, _cores()), max_steps)
 
