@@ -219,7 +219,7 @@ def poll(jobs: Sequence[Job]) -> dict[str, Status]:
             answers[job.id] = Status(**(entry.status or {}))
         elif entry.state == "PENDING":
             if waiting is None:
-                waiting = [other.id for other in queue.entries() if other.state == "PENDING"]
+                waiting = [other.id for other in queue.entries() if other.state == "PENDING" and not other.cancelled]
             place = waiting.index(job.id) + 1 if job.id in waiting else None
             answers[job.id] = Status("PENDING", _why_it_waits(place), position=place)
         else:

@@ -35,7 +35,7 @@ def submit(command: str | Sequence[str], name: str | None = None, gpus: int | No
     """
     here = workspace.find()
     chosen = sites.load(site) if site else sites.current()
-    several = not isinstance(command, str)
+    several = isinstance(command, (list, tuple))
     commands = list(command) if several else [command]
     if not commands:
         raise UsageError("the list of commands is empty: a sweep needs at least one")
