@@ -11,8 +11,10 @@ machine: a few small files are written to try disks, and removed.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 from .. import __version__
 from . import environment, gpu, hardware, jupyter, packages, pytorch, stack
@@ -20,6 +22,16 @@ from .look import CouldNotLook, Facts, System, count, one_line
 from .report import Finding, Report, note
 
 __all__ = ["Finding", "Report", "doctor"]
+
+
+class _Package(ModuleType):
+    """``dlojz.doctor`` is this package as well as the verb: called, it is the verb."""
+
+    def __call__(self) -> Report:
+        return doctor()
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def doctor() -> Report:

@@ -20,6 +20,7 @@ SLOW = {
     "TORCH_COMPILE_DISABLE": ("torch.compile does nothing", ("0",)),
     "TORCHDYNAMO_DISABLE": ("torch.compile does nothing", ("0",)),
 }
+HARMLESS = ("SLURM_CONF", "SLURM_TIME_FORMAT", "NCCL_VERSION")
 LIBRARIES = ("libcudart", "libnccl", "libcudnn", "libcublas", "libtorch", "libc10")
 TOGETHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
@@ -71,7 +72,7 @@ def _environment(env, cores, gpus, listing):
         value = env.get(name, "").strip()
         if value and value not in harmless:
             yield note(name, f"is {value}: {means}", f"unset {name} unless you mean it.", value=value)
-    chosen = {name: value for name, value in sorted(env.items()) if name.startswith("NCCL_") and name not in SLOW}
+    chosen = {name: value for name, value in sorted(env.items()) if name.startswith("NCCL_") and name not in (*SLOW, *HARMLESS)}
     if chosen:
         loud = ", and NCCL_DEBUG makes logs long" if chosen.get("NCCL_DEBUG", "").upper() in ("INFO", "TRACE") else ""
         yield note(
@@ -90,16 +91,12 @@ def _environment(env, cores, gpus, listing):
             f"unset {' '.join(ranks)}. `submit` gives jobs a clean environment.",
             **ranks,
         )
-    slurm = sorted(
-        name
-        for name in env
-        if name.startswith(("SLURM_", "SBATCH_", "SRUN_", "PMIX_", "PMI_"))
-        and name not in ("SLURM_CONF", "SLURM_TIME_FORMAT")
-    )
+    slurm = sorted(name for name in env if name.startswith(("SLURM_", "SBATCH_", "SRUN_")) and name not in HARMLESS)
     if slurm:
+        names = ", ".join(slurm) if len(slurm) <= 3 else count(len(slurm), "variable")
         yield note(
             "SLURM_*",
-            f"{count(len(slurm), 'variable')} of the job that this session runs in: sbatch and srun typed here would obey them",
+            f"{names} set, by the job that this session runs in or by your shell: sbatch and srun typed here obey",
             "`submit` leaves them out of its jobs.",
             names=slurm,
         )

@@ -204,13 +204,9 @@ def _nvlink(facts: dict) -> Iterator[Finding]:
     links = max(gpu["links"] for gpu in gpus)
     data = {"pairs": pairs, "links": [gpu["links"] for gpu in gpus]}
     if len(pairs) == wanted:
-        yield fine(
-            "NVLink",
-            f"all {len(gpus)} GPUs reach each other over NVLink ({links} links a GPU)"
-            if links
-            else f"all {len(gpus)} GPUs reach each other over NVLink",
-            **data,
-        )
+        which = "both GPUs" if len(gpus) == 2 else f"all {len(gpus)} GPUs"
+        many = f" ({links} links a GPU)" if links else ""
+        yield fine("NVLink", f"{which} reach each other over NVLink{many}", **data)
     elif pairs:
         yield note(
             "NVLink",
