@@ -140,7 +140,7 @@ class Watch:
                                    "Lower --lr, add --clip-grad 1, or use bf16 in place of fp16.", step=step["step"])
             if step["step"] % self.every == 0 or step["step"] in (1, self.total_steps):
                 self.say(f"step {step['step']:>{len(str(self.total_steps))}}/{self.total_steps}  loss {step['loss']:.4f}  "
-                         f"accuracy {step['accuracy']:6.1%}  {step['images'] / step['seconds']:8.1f} images/s", flush=True)
+                         f"accuracy {step['accuracy']:6.1%}  {step['images'] / step['seconds']:8.1f} images/s")
         return stop
 
 

@@ -60,9 +60,9 @@ class Writer:
         self._lines: list[bytes] = []
         self._flushed = clock()
 
-    def open(self, folder: Path) -> Path:
-        """Write to the record of this run folder from here on; returns the folder."""
-        self.path = folder / NAME
+    def open(self, folder: Path | None) -> Path | None:
+        """Write to the record of this run folder from here on; returns the folder. None: it is not known yet."""
+        self.path = folder and folder / NAME
         return folder
 
     def write(self, event: str, flush: bool = False, **fields) -> None:
@@ -98,10 +98,10 @@ class Writer:
             self._lines.clear()
 
 
-def run_folder(chosen: Path | str | None, name: str, is_main: bool = True) -> Path:
+def run_folder(chosen: Path | str | None, name: str, is_main: bool = True) -> Path | None:
     """The folder of this run, made where it isn't there: the chosen one, else ``DLOJZ_RUN`` (set by a job), else runs/NAME-NNN.
 
-    Only the main process makes a new number; what another one gets then is not the run's folder (see ``distributed.same_everywhere``).
+    Only the main process makes a new one; another process gets None then, and asks with ``distributed.same_everywhere``.
     """
     folder = chosen or os.environ.get("DLOJZ_RUN")
     try:
@@ -109,9 +109,9 @@ def run_folder(chosen: Path | str | None, name: str, is_main: bool = True) -> Pa
             folder = Path(folder).expanduser().resolve()
             folder.mkdir(parents=True, exist_ok=True)
             return folder
-        runs = Path.cwd() / "runs"
         if not is_main:
-            return runs
+            return None
+        runs = Path.cwd() / "runs"
         runs.mkdir(exist_ok=True)
         return new_folder(runs, name)
     except OSError as error:

@@ -11,8 +11,8 @@ Exit codes: 0, 2 wrong usage, 75 stopped by a signal with a checkpoint written (
 """
 
 import argparse
+import functools
 import math
-import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -81,7 +81,7 @@ def arguments(argv=None):
 
 # ----------------------------------------------------------------------------------------------------------- training
 def train(args, procs, notes, run, record):
-    say = print if procs.is_main else lambda *text: None
+    say = functools.partial(print, flush=True) if procs.is_main else lambda *text: None
     torch.manual_seed(args.seed)
     stop_signals = faults.catch_signals()
 
@@ -97,7 +97,7 @@ def train(args, procs, notes, run, record):
     if procs.world_size > 1:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     # <<< ddp.init
-    run = distributed.same_everywhere(run)
+    run = record.open(distributed.same_everywhere(run))
 
     # ------------------------------------------------------------------------------------------------------------ data
     if args.data == "random":
@@ -273,8 +273,8 @@ def train(args, procs, notes, run, record):
             say(f"validation after step {step}: loss {loss:.4f}, accuracy {accuracy:.1%} of {images} images")
             position = 0
     stopped = stopping and step < total_steps
-    record.write("end", flush=True, status="stopped" if stopped else "completed", steps=step, **chronometer.energy(procs.world_size),
-                 **machine.peak_memory(device))
+    record.write("end", flush=True, status="stopped" if stopped else "completed", steps=step, **machine.peak_memory(device),
+                 **chronometer.energy(procs.world_size), trace=(run / "trace.json.gz").exists())
     say(summary.text(records.read(run)))
     if dist.is_initialized():
         dist.destroy_process_group()

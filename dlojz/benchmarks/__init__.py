@@ -1,0 +1,1 @@
+"""Benchmarks of the kit itself: commands that print tables, not tests."""

@@ -1,0 +1,131 @@
+"""What each technique brings, one on top of the other: fp32, tf32, amp, channels-last, fused optimizer, compile.
+
+    python -m dlojz.benchmarks.ladder                              random data, on the GPU or the CPU
+    python -m dlojz.benchmarks.ladder --data DIR --workers 16      JPEG files through the loader
+    python -m dlojz.benchmarks.ladder --gpus 4 --rungs compile     the last rung on four GPUs
+
+Each rung is a run of the training script in a process of its own; what is printed comes from the records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .. import paths, records, summary
+from ..errors import UsageError
+
+TRAIN = paths.PACKAGE / "reference" / "train.py"
+
+
+def rungs(amp: str, cuda: bool) -> dict[str, list[str]]:
+    """Name of the rung -> the switches that it adds. A CPU has no tf32."""
+    ladder = {"fp32": [], "tf32": ["--tf32"], "amp": ["--amp", amp], "channels-last": ["--channels-last"], "fused": ["--fused"],
+              "compile": ["--compile"]}
+    if not cuda:
+        del ladder["tf32"]
+    return ladder
+
+
+def loader_switches(workers: int, cuda: bool) -> list[str]:
+    """A loader with everything on."""
+    if not workers:
+        return []
+    switches = ["--num-workers", str(workers), "--persistent-workers", "--prefetch-factor", "4", "--drop-last"]
+    return switches + (["--pin-memory", "--non-blocking"] if cuda else [])
+
+
+def run(switches: list[str], folder: Path, gpus: int = 1) -> records.Record:
+    """One training run, to its record. Raises UsageError with the end of what it printed where it failed."""
+    launcher = [sys.executable] if gpus == 1 else [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}"]
+    folder.mkdir(parents=True)
+    ended = subprocess.run([*launcher, str(TRAIN), *switches, "--run-dir", str(folder)], capture_output=True, text=True)
+    (folder / "out.log").write_text(ended.stdout + ended.stderr)
+    record = records.read(folder)
+    if ended.returncode and not record.errors:
+        raise UsageError(f"{' '.join(switches)}: exit code {ended.returncode}: {ended.stderr.strip().splitlines()[-1:]}")
+    return record
+
+
+def row(name: str, switches: list[str], record: records.Record) -> dict:
+    """The numbers of a rung: images/s over all processes, ms a step, GB at most, W."""
+    found = summary.numbers(record)
+    memory = found.get("memory_allocated") or found.get("host_memory")
+    return {
+        "rung": name,
+        "switches": " ".join(switches),
+        "images_per_second": found.get("images_per_second"),
+        "step_ms": found["step_seconds"] * 1000 if "step_seconds" in found else None,
+        "memory_gb": memory / 1e9 if memory else None,
+        "power": found.get("power"),
+        "phases_ms": {phase: found[phase] * 1000 for phase in (*summary.PHASES, "loading") if phase in found},
+        "error": record.errors[-1]["kind"] if record.errors else None,
+    }
+
+
+def table(rows: list[dict]) -> str:
+    first = next((r["images_per_second"] for r in rows if r["images_per_second"]), None)
+    lines = [f"{'rung':<16}{'images/s':>10}{'ms/step':>10}{'GB':>8}{'W':>7}{'ratio':>8}  waiting for data"]
+    for r in rows:
+        if not r["images_per_second"]:
+            lines.append(f"{r['rung']:<16}{r['error'] or 'no timed steps':>10}")
+            continue
+        waiting = r["phases_ms"].get("idle", 0.0) / r["step_ms"]
+        watts = f"{r['power']:.0f}" if r["power"] else "-"
+        lines.append(f"{r['rung']:<16}{r['images_per_second']:>10.1f}{r['step_ms']:>10.2f}{r['memory_gb'] or 0:>8.2f}{watts:>7}"
+                     f"{r['images_per_second'] / first:>8.2f}  {waiting:.0%}")
+    return "\n".join(lines)
+
+
+def main(argv=None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m dlojz.benchmarks.ladder", description=__doc__.split("\n")[0])
+    parser.add_argument("--data", default="random", help="random, photos or a folder (%(default)s)")
+    parser.add_argument("--model")
+    parser.add_argument("--image-size", type=int)
+    parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--steps", type=int, default=60, help="per rung, 10 of them warm-up (%(default)s)")
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--amp", choices=["bf16", "fp16"], default="bf16")
+    parser.add_argument("--gpus", type=int, default=1)
+    parser.add_argument("--rungs", nargs="+", help="only these; each has the switches of the rungs below it")
+    parser.add_argument("--json", type=Path, help="write the rows there too")
+    parser.add_argument("--keep", type=Path, help="keep the runs in this folder")
+    parser.add_argument("extra", nargs="*", help="after --: more switches for each run")
+    args = parser.parse_args(argv)
+    import torch
+
+    cuda = torch.cuda.is_available()
+    common = ["--data", args.data, "--test", "--test-steps", str(args.steps), *loader_switches(args.workers, cuda)]
+    for name in ("model", "image_size", "batch_size"):
+        if getattr(args, name) is not None:
+            common += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
+    rows, switches = [], []
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, added in rungs(args.amp, cuda).items():
+            switches = switches + added
+            if args.rungs and name not in args.rungs:
+                continue
+            try:
+                record = run([*common, *switches, *args.extra], (args.keep or Path(scratch)) / name, args.gpus)
+            except UsageError as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                continue
+            rows.append(row(name, switches, record))
+            print(*table(rows).splitlines()[-1 if len(rows) > 1 else 0 :], sep="\n", flush=True)
+            start = record.start
+    if not rows:
+        return 1
+    machine = start.get("machine", {})
+    print(f"\n{start['model']}, {start['image_size']} px, {start['world_size']} x {start['batch_size']}, {args.data}, "
+          f"{machine.get('gpu') or machine.get('cpu')}, {machine.get('cores_allowed')} cores, torch {start['versions']['torch']}")
+    if args.json:
+        args.json.write_text(json.dumps({"machine": machine, "versions": start["versions"], "data": args.data, "rows": rows}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
