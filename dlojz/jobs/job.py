@@ -218,7 +218,7 @@ class Job:
 
     def _load(self, content: dict) -> None:
         self.content = content
-        self.id: str = content.get("id") or ""
+        self._id: str = content.get("id") or ""
         self.launcher: str = content.get("launcher") or ""
         self.submitted: float | None = content.get("submitted")
         asked = {key: tuple(value) if isinstance(value, list) else value for key, value in content.get("request", {}).items()}
@@ -228,6 +228,13 @@ class Job:
         except TypeError:
             self.request = Request(name=self.folder.name.rpartition("-")[0], command=("?",), site="")
             self.status = Status("UNKNOWN", f"{NAME} in its folder is damaged")
+
+    @property
+    def id(self) -> str:
+        """The queue's word for it, such as ``"17"``; empty while somebody else is just submitting it."""
+        if not self._id and (content := read_json(self.folder)):
+            self._id = content.get("id") or ""
+        return self._id
 
     @property
     def name(self) -> str:
@@ -390,7 +397,7 @@ def _reload(job: Job) -> None:
     if content is None:
         gone = "job.json is gone" if job.folder.is_dir() else "its folder was deleted"
         job.status = Status("UNKNOWN", gone, None, job.status.started)
-    elif content and (content.get("id") != job.id or content.get("status")):
+    elif content and (content.get("id") != job._id or content.get("status")):
         job._load(content)
 
 
@@ -408,7 +415,7 @@ def _identify(jobs: Sequence[Job]) -> None:
             continue
         for job in lost:
             if identifier := found.get(job.folder):
-                job.id = identifier
+                job._id = identifier
                 with contextlib.suppress(OSError):
                     update(job.folder, id=identifier)
             else:

@@ -155,7 +155,7 @@ class Supervisor:
             ended = entry.started + self.clock() - entry.began  # right although the clock may have been set
         else:
             ended = now
-        if entry.id not in self.started:  # nobody was there to see it end: the last thing it wrote tells
+        if entry.id not in self.started and not entry.ending:  # nobody saw it end: the last thing it wrote tells
             ended = max([entry.started or now, *(_written(folder / name) for name in ("exit_code", "out.log", "err.log"))])
         status = judged(code, entry.started, ended)
         if entry.ending:

@@ -17,7 +17,7 @@ from dlojz.jobs.job import details, follow, read_json, table_html
 def test_a_job_runs_in_the_workspace_and_leaves_its_folder(ws):
     ws.script("train.py", """
         import os, sys
-        print("in", os.getcwd(), "with", sys.argv[1:], os.environ["DLOJZ_RUN"], os.environ["DLOJZ_SITE"], os.environ["DLOJZ_SCALE"])
+        print("in", os.getcwd(), "with", sys.argv[1:], *(os.environ["DLOJZ_" + word] for word in ("RUN", "SITE", "SCALE")))
         print("to the other side", file=sys.stderr)
         """)
     job = submit("train.py --amp 'b f' '$(touch hacked)'", name="amp").wait(20)
@@ -222,7 +222,8 @@ def test_several_processes_share_the_cores(ws):
 
 
 def test_the_servers_own_job_does_not_leak_in(ws, monkeypatch):
-    for name in ("SLURM_JOB_ID", "SLURM_PROCID", "SBATCH_ACCOUNT", "SRUN_DEBUG", "PMIX_RANK", "RANK", "WORLD_SIZE", "MASTER_ADDR"):
+    for name in ("SLURM_JOB_ID", "SLURM_PROCID", "SBATCH_ACCOUNT", "SRUN_DEBUG", "PMIX_RANK", "RANK", "WORLD_SIZE",
+                 "MASTER_ADDR"):
         monkeypatch.setenv(name, "7")
     monkeypatch.setenv("SLURM_CONF", "/etc/here")
     monkeypatch.setenv("MY_TOKEN", "kept")
@@ -269,8 +270,8 @@ def test_only_the_latest_are_shown(ws, wait_until):
     for number in range(25):
         folder = ws.folder / "runs" / f"old-{number:03}"
         folder.mkdir(parents=True)
-        content = {"id": str(number), "launcher": "local", "submitted": number, "request": {"name": "old", "command": ["a.py"], "site": ""},
-                   "status": {"state": "COMPLETED"}}
+        content = {"id": str(number), "launcher": "local", "submitted": number,
+                   "request": {"name": "old", "command": ["a.py"], "site": ""}, "status": {"state": "COMPLETED"}}
         (folder / "job.json").write_text(json.dumps(content))
     shown = repr(jobs).splitlines()
     assert shown[0] == "(5 earlier runs are not shown)" and len(shown) == 22 and shown[-1].startswith("old-024")
@@ -354,7 +355,7 @@ def test_python_in_front_and_modules(ws):
 
 def test_a_workspace_that_cannot_be_written(ws):
     (ws.folder / "runs").write_text("a file in the way")
-    with pytest.raises(UsageError, match="cannot write in .*runs"):
+    with pytest.raises(UsageError, match=r"cannot write in .*runs"):
         submit("quick.py")
 
 
