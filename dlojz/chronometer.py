@@ -168,9 +168,10 @@ class Chronometer:
         self._pending.append(step)
         self._marks = [("idle", end)]
         self._loading = 0.0
-        self._waiting_since = self.host()
         self._name("idle")
-        return self._settle(self.clock.lag)
+        settled = self._settle(self.clock.lag)
+        self._waiting_since = self.host()  # after the settling: a wait for the device is no wait for the loader
+        return settled
 
     def validation(self) -> list[dict]:
         """The loop is over and validation begins. Returns the last steps of the loop, all settled."""

@@ -22,6 +22,14 @@ def parser() -> argparse.ArgumentParser:
     verb.add_argument("folder", metavar="DIR")
     verb.set_defaults(run=workspace)
 
+    verb = verbs.add_parser("course", help="a workspace with a measured baseline, then JupyterLab")
+    verb.add_argument("folder", metavar="DIR")
+    verb.set_defaults(run=course)
+
+    verb = verbs.add_parser("report", help="what runs measured, as text")
+    verb.add_argument("jobs", nargs="+", metavar="JOB", help="a run (amp-002), a name for its latest run (amp), or a run's folder")
+    verb.set_defaults(run=report)
+
     verb = verbs.add_parser("doctor", help="look at this machine, its software and its surroundings: what is broken, what to do")
     verb.add_argument("--json", action="store_true", help="all findings with their numbers, for programs")
     verb.set_defaults(run=doctor)
@@ -69,6 +77,25 @@ def workspace(args) -> int:
     for line in workspace.create(args.folder):
         print(line)
     print(f"The workspace is {args.folder}")
+    return 0
+
+
+def course(args) -> int:
+    from .course import start
+
+    return start(args.folder)
+
+
+def report(args) -> int:
+    from pathlib import Path
+
+    from . import records, summary
+
+    for name in args.jobs:
+        folder = Path(name)
+        job = None if (folder / records.NAME).is_file() else _one_job(name)
+        print(f"{job.run if job else folder.name}")
+        print("  " + summary.text(records.read(job.folder if job else folder)).replace("\n", "\n  "))
     return 0
 
 

@@ -1,0 +1,30 @@
+# make course: install, make a workspace, measure a baseline, open JupyterLab.   make test: install and run every test.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKSPACE ?= workspace
+
+.PHONY: help setup course test lint clean
+help:
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 10
+
+setup: $(VENV)/.lab ## install the kit with Jupyter into .venv; a torch >= 2.6 that is there is kept
+$(VENV)/.lab: pyproject.toml tools/setup.sh
+	PYTHON=$(PYTHON) sh tools/setup.sh $(VENV) lab
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.lab
+	PYTHON=$(PYTHON) sh tools/setup.sh $(VENV) lab,dev
+	@touch $@
+
+course: setup ## a workspace with a measured baseline, then JupyterLab
+	$(BIN)/dlojz course $(WORKSPACE)
+
+test: $(VENV)/.dev ## every test
+	$(BIN)/python -m pytest tests
+
+lint: $(VENV)/.dev ## ruff
+	$(BIN)/ruff check
+
+clean: ## what was installed and built (a workspace stays)
+	rm -rf $(VENV) dist build .pytest_cache .ruff_cache

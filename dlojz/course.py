@@ -1,0 +1,69 @@
+"""``dlojz course``: from nothing to a measured baseline and an open JupyterLab, in one command."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+from . import summary, workspace
+from .errors import UsageError
+
+BASELINE = "train.py --test"
+
+
+def start(folder: Path | str, jupyter: bool | None = None) -> int:
+    """Make or complete the workspace, look at the machine, measure a baseline there, then become JupyterLab.
+
+    ``jupyter=None``: only in a terminal, and not where ``CI`` is set. Returns the exit code where JupyterLab is not started.
+    """
+    folder = Path(folder).expanduser().resolve()
+    _say(f"workspace {folder}")
+    for line in workspace.create(folder):
+        print(line)
+    os.chdir(folder)
+
+    _say("doctor")
+    from .doctor import doctor
+
+    print(doctor().text(100))
+
+    _say(f"baseline: {BASELINE}")
+    from .jobs import submit
+
+    job = submit(BASELINE, name="baseline")
+    shown = not job.found
+    for text in _follow(job) if shown else ():
+        print(text, end="", flush=True)
+    if job.state != "COMPLETED":
+        print(f"the baseline is {job.state}: {job.reason or job.err.strip()[-500:]}", file=sys.stderr)
+        return 1
+    if not shown:
+        print(summary.text(job.record))
+    print(f"(the run is in {job.folder})")
+
+    if jupyter is None:
+        jupyter = sys.stdout.isatty() and not os.environ.get("CI")
+    if not jupyter:
+        _say(f"done. To go on: cd {folder} && jupyter lab")
+        return 0
+    return _jupyter(folder)
+
+
+def _follow(job):
+    from .jobs.job import follow
+
+    return follow(job, "out.log")
+
+
+def _jupyter(folder: Path) -> int:
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise UsageError("JupyterLab is not installed here: pip install 'dlojz[lab]'")
+    _say("JupyterLab: open the address below in a browser, stop it with Ctrl-C")
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", "--no-browser", f"--ServerApp.root_dir={folder}"])
+
+
+def _say(title: str) -> None:
+    print(f"\n== {title}", flush=True)
