@@ -27,19 +27,18 @@ from typing import TYPE_CHECKING
 from ..errors import UsageError
 from . import script
 from . import slurm_text as text
-from .job import Request, Status, Unreachable
+from .job import Request, Status, Unreachable, judged, left_exit_code
 
 if TYPE_CHECKING:
     from .job import Job
 
 POLL_EVERY = 2.0  # s, the least time between two squeue of one process
 AWAY_EVERY = 10.0  # s, the same while the controller does not answer: each attempt then takes its time
-QUERY_LIMIT = 10.0  # s, for a command that only asks
+QUERY_LIMIT = 20.0  # s, for a command that only asks: they give up by themselves after 10 to 15, and say why
 SUBMIT_LIMIT = 60.0  # s, for sbatch and scancel: a busy controller answers late, and cutting it off leaves us in doubt
 PATIENCE = 45.0  # s, for trying again what the controller did not answer
 SETTLE = 2.0  # s, for a request that had already arrived to show up in the queue
 TOKEN = ".submission"
-EXIT_CODE = "exit_code"
 
 
 # ------------------------------------------------------------------------------------------------ commands
@@ -251,15 +250,18 @@ def poll(jobs: Sequence[Job]) -> dict[str, Status]:
     if ended:
         accounts = _ask_sacct([job.id for job in ended])
         for job in ended:
-            statuses[job.id] = _judge(job, queue.get(job.id), accounts.get(job.id))
+            if (status := _judge(job, queue.get(job.id), accounts)) is not None:
+                statuses[job.id] = status
     return statuses
 
 
-def _ask_sacct(ids: Sequence[str]) -> dict[str, text.Seen]:
-    """What the accounting knows; nothing where a cluster has none, or none that answers."""
+def _ask_sacct(ids: Sequence[str]) -> dict[str, text.Seen] | None:
+    """What the accounting knows; nothing where a cluster has none, None where it does not answer."""
     try:
         return text.sacct(run("sacct", "-nPX", "-j", ",".join(ids), "-o", text.SACCT_FIELDS).out)
-    except UsageError:
+    except Unreachable:
+        return None
+    except UsageError:  # no sacct here
         return {}
 
 
@@ -267,41 +269,36 @@ def _ask_scontrol(number: str) -> text.Seen | None:
     return text.scontrol(run("scontrol", "-o", "show", "job", number).out).get(number)
 
 
-def _judge(job: Job, queued: text.Seen | None, accounted: text.Seen | None) -> Status:
-    """The status of a job that the queue shows as ended, or no longer shows.
+def _judge(job: Job, queued: text.Seen | None, accounts: dict[str, text.Seen] | None) -> Status | None:
+    """The status of a job that the queue shows as ended, or no longer shows; None where it must be asked again later.
 
     The queue knows best whether a job has ended: the accounting lags behind it, and calls a job ended that was put back.
     """
-    left = _exit_code_file(job.folder)
-    if queued is not None:
-        status, known = queued.status, accounted
-        if status.state in ("COMPLETED", "FAILED") and left is None and (known is None or known.status.active):
-            known = _ask_scontrol(job.id) or known
-        if known is not None and known.status.state == status.state:
-            status = replace(known.status, reason=status.reason or known.status.reason)
-    else:
-        known = accounted
+    left = left_exit_code(job.folder)
+    known = (accounts or {}).get(job.id)
+    if queued is None:
         if known is None or known.status.active:
             known = _ask_scontrol(job.id) or known
         if known is not None and not (known.status.active and left is not None):
             status = known.status
         elif left is not None:
-            status = Status("FAILED" if left else "COMPLETED", text.code_in_words(left) if left else "", left)
+            status = judged(left, job.status.started)
+        elif accounts is None:
+            return None
         else:
             status = Status("FAILED", "Slurm no longer knows this job and its script left no exit code: it was killed "
-                                      "(time limit, memory, a node that failed), or never started")
+                                      "(time limit, memory, a node that failed), or never started", started=job.status.started)
+    else:
+        status = queued.status
+        if left is None and (known is None or known.status.state != status.state):
+            known = _ask_scontrol(job.id) or known
+        if known is not None and known.status.state == status.state:
+            status = replace(known.status, reason=status.reason or known.status.reason)
     if status.state in ("COMPLETED", "FAILED") and left is not None and bool(left) == (status.state == "FAILED"):
         # job.sh knows better: Slurm shows `exit 137` as 9
-        own_words = status.reason in ("", text.code_in_words(status.exit_code))
-        status = replace(status, exit_code=left, reason=text.code_in_words(left) if own_words and left else status.reason)
+        slurms = "" if status.exit_code is None else judged(status.exit_code).reason
+        status = replace(status, exit_code=left, reason=judged(left).reason if status.reason in ("", slurms) else status.reason)
     return status
-
-
-def _exit_code_file(folder: Path) -> int | None:
-    try:
-        return int((folder / EXIT_CODE).read_text())
-    except (OSError, ValueError):
-        return None
 
 
 # -------------------------------------------------------------------------------------------------- cancel

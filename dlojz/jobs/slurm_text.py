@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import re
-import signal
 import time
 from dataclasses import dataclass
 
-from .job import ACTIVE, Status
+from .job import ACTIVE, Status, judged
 
 # What may hold the separator comes last.
 SQUEUE_FORMAT = "%i|%T|%r|%S|%e|%k"
@@ -117,7 +116,7 @@ class Seen:
             start = time.strftime(", expected to start on %d %B at %H:%M", time.localtime(self.started)) if self.started else ""
             return Status(state, (added or reason_in_words(self.why)) + start)
         if state == "FAILED":
-            added = reason_in_words(self.why) or code_in_words(code)
+            added = reason_in_words(self.why) or ("" if code is None else judged(code).reason)
         return Status(state, added, code, self.started, None if state in ACTIVE else self.ended)
 
 
@@ -201,16 +200,9 @@ def exit_code(state: str, code: str) -> int | None:
     if not match or state not in ("COMPLETED", "FAILED"):
         return None
     number, killed_by = int(match[1]), int(match[2])
-    return 128 + killed_by if killed_by and not number else number
-
-
-def code_in_words(code: int | None) -> str:
-    if code is None:
-        return ""
-    try:
-        return f"killed by {signal.Signals(code - 128).name}" if code > 128 else f"exit code {code}"
-    except ValueError:
-        return f"exit code {code}"
+    if number or not killed_by:
+        return number
+    return 128 + killed_by if killed_by < 32 else None  # above are Slurm's own: 53 for a log file that cannot be opened
 
 
 def seconds(text: str) -> float | None:

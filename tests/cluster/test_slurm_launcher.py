@@ -12,7 +12,7 @@ import pytest
 from dlojz.errors import UsageError
 from dlojz.jobs import script, slurm
 from dlojz.jobs import slurm_text as text
-from dlojz.jobs.job import Request, Unreachable
+from dlojz.jobs.job import Request, Status, Unreachable
 from dlojz.jobs.slurm import Answer
 
 REFUSED = "sbatch: error: Batch job submission failed: Invalid qos specification"
@@ -85,7 +85,7 @@ def folders(tmp_path):
 
 
 def job(number="7", folder=Path("/nowhere"), **more):
-    return SimpleNamespace(id=number, folder=folder, request=REQUEST, submitted=0.0, **more)
+    return SimpleNamespace(id=number, folder=folder, request=REQUEST, submitted=0.0, status=Status("RUNNING"), **more)
 
 
 # ------------------------------------------------------------------------------------------------------------------ submit
@@ -329,7 +329,7 @@ ENDED = "2026-11-27T22:14:04|2026-11-27T22:14:05"
         (f"7|FAILED|NonZeroExitCode|{ENDED}|x", f"7|RUNNING|0:0|{ENDED}",
          "JobId=7 JobState=FAILED Reason=NonZeroExitCode ExitCode=3:0", None, "FAILED", 3, "exit code 3"),
         (f"7|FAILED|NonZeroExitCode|{ENDED}|x", "", "", "3", "FAILED", 3, "exit code 3"),
-        (f"7|FAILED|NonZeroExitCode|{ENDED}|x", f"7|FAILED|9:0|{ENDED}", "", "137", "FAILED", 137, "killed by SIGKILL"),
+        (f"7|FAILED|NonZeroExitCode|{ENDED}|x", f"7|FAILED|9:0|{ENDED}", "", "137", "FAILED", 137, "ended by SIGKILL"),
         (f"7|TIMEOUT|TimeLimit|{ENDED}|x", f"7|TIMEOUT|0:0|{ENDED}", "", None, "TIMEOUT", None, "reached its time limit"),
         (f"7|CANCELLED|None|{ENDED}|x", f"7|CANCELLED by 0|0:0|{ENDED}", "", "143", "CANCELLED", None, ""),
         (f"7|OUT_OF_MEMORY|OutOfMemory|{ENDED}|x", "", "", None, "OUT_OF_MEMORY", None, "memory"),
@@ -340,7 +340,7 @@ ENDED = "2026-11-27T22:14:04|2026-11-27T22:14:05"
         (f"7|COMPLETING|None|{ENDED}|x", f"7|FAILED|3:0|{ENDED}", "", "3", "RUNNING", None, "ending"),
         # the queue has forgotten it
         ("", f"7|CANCELLED by 1000|0:0|{ENDED}", "", None, "CANCELLED", None, ""),
-        ("", f"7|FAILED|0:9|{ENDED}", "", None, "FAILED", 137, "killed by SIGKILL"),
+        ("", f"7|FAILED|0:9|{ENDED}", "", None, "FAILED", 137, "ended by SIGKILL"),
         ("", f"7|RUNNING|0:0|{ENDED}", "", "0", "COMPLETED", 0, ""),
         ("", f"7|RUNNING|0:0|{ENDED}", "", None, "RUNNING", None, ""),
         ("", "", "JobId=7 JobState=TIMEOUT Reason=TimeLimit ExitCode=0:15", None, "TIMEOUT", None, "time limit"),
@@ -355,10 +355,17 @@ def test_the_state_of_a_job_that_may_have_ended(commands, tmp_path, squeue, sacc
     if scontrol:
         commands.scontrol = [Answer(0, scontrol, "")]
     if left is not None:
-        (tmp_path / slurm.EXIT_CODE).write_text(left)
+        (tmp_path / "exit_code").write_text(left)
     status = slurm.poll([job("7", tmp_path)])["7"]
     assert (status.state, status.exit_code) == (state, code)
     assert part in status.reason if part else status.reason == ""
+
+
+def test_a_forgotten_job_is_not_judged_while_the_accounting_does_not_answer(commands, tmp_path):
+    commands.sacct = [AWAY]
+    assert slurm.poll([job("7", tmp_path)]) == {}
+    (tmp_path / "exit_code").write_text("0\n")
+    assert slurm.poll([job("7", tmp_path)])["7"].state == "COMPLETED"
 
 
 @pytest.mark.parametrize(
