@@ -254,7 +254,7 @@ def _toml(value) -> str:
 
 def _line(text: str, keys: tuple[str, ...]) -> int | None:
     """The line (from 1) on which a key stands, or the table it is in where that is written inline."""
-    found, table = None, ()
+    found, closest, table = None, 0, ()
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[\[?(.+?)\]\]?\s*(#.*)?$", line)
         assignment = None if header else re.match(r"\s*([\w\"'.@+ -]+?)\s*=", line)
@@ -267,10 +267,9 @@ def _line(text: str, keys: tuple[str, ...]) -> int | None:
                 continue
         except tomllib.TOMLDecodeError:
             continue
-        if here == keys:
-            return number
-        if here[:len(keys)] == keys or keys[:len(here)] == here:
-            found = found or number
+        shared = min(len(here), len(keys))
+        if here[:shared] == keys[:shared] and shared > closest:
+            found, closest = number, shared
     return found
 
 
@@ -455,8 +454,8 @@ _SCALES = {
 
 
 def sizes(scale: str | None = None) -> Sizes:
-    """The default sizes at ``scale``. Where none is given, those for a training in this very process: ``DLOJZ_SCALE``, else the scale
-    of the site in use, but never a GPU's sizes where there is none (a login node, a CPU partition)."""
+    """The default sizes at ``scale``. Where none is given, those for a training in this very process: ``DLOJZ_SCALE``, else
+    the scale of the site in use, but never a GPU's sizes where there is none (a login node, a CPU partition)."""
     chosen = resolve_scale(scale or os.environ.get("DLOJZ_SCALE") or current().scale)
     if scale is None and chosen in ("gpu", "cluster") and not has_gpu():
         chosen = "laptop"

@@ -273,7 +273,7 @@ def _lines(asked: Request, folder: Path, site: str, scale: str, python: str | No
     python = python or ("python" if asked.modules else sys.executable)
     workspace = folder.parent.parent
     values = {"run": str(folder), "site": site, "scale": scale, "workspace": str(workspace), "python": python}
-    values = {key: shlex.quote(value) for key, value in values.items()} | {"command": shlex.join(asked.command)}
+    values = {key: quoted(value) for key, value in values.items()} | {"command": " ".join(map(quoted, asked.command))}
     blocks = {"directives": _directives(asked, folder), "pythonpath": _pythonpath(), "modules": _modules(asked.modules),
               "resume": _resume(resumes), "alone": _alone(asked, values["python"])}
     first = True
@@ -282,10 +282,23 @@ def _lines(asked: Request, folder: Path, site: str, scale: str, python: str | No
             yield from blocks[match[1]]
             continue
         code, _, why = line.partition("#:")
-        # A value may hold line breaks and even another @name@: one pass, and never split it again.
+        # A value may hold "#:" and even another @name@: one pass, after the line has been split.
         code = re.sub(r"@(\w+)@", lambda match: values[match[1]], code)
         yield code, "this is a script for the bash shell" if first else why.strip()
         first = False
+
+
+def quoted(text: str) -> str:
+    """A word for bash that stays on one line, whatever is in it."""
+    if text.isprintable():
+        return shlex.quote(text)
+    return "$'" + "".join(_escaped(character) for character in text) + "'"
+
+
+def _escaped(character: str) -> str:
+    if character in "\\'":
+        return "\\" + character
+    return character if character.isprintable() else "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
 
 
 _WHY = {
@@ -328,6 +341,8 @@ def _directives(asked: Request, folder: Path) -> list[tuple[str, str]]:
 def _slurm_path(path: Path) -> str:
     """A path as an #SBATCH line must write it: in quotes where it has blanks, and with %% where Slurm would see a pattern."""
     text = str(path).replace("%", "%%")
+    if not text.isprintable():
+        raise UsageError(f"the folder {str(path)!r} has control characters in its name: use a workspace without them")
     if re.fullmatch(r"[\w./+=@%:,-]+", text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -338,7 +353,7 @@ def _pythonpath() -> list[tuple[str, str]]:
     root = paths.PACKAGE.parent
     if root.name in ("site-packages", "dist-packages"):
         return []
-    return [(f"export PYTHONPATH={shlex.quote(str(root))}${{PYTHONPATH:+:$PYTHONPATH}}", "where the dlojz package is")]
+    return [(f"export PYTHONPATH={quoted(str(root))}${{PYTHONPATH:+:$PYTHONPATH}}", "where the dlojz package is")]
 
 
 def _modules(names: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -347,7 +362,7 @@ def _modules(names: tuple[str, ...]) -> list[tuple[str, str]]:
     return [("", ""),
             ("type module > /dev/null 2>&1 || source /etc/profile", "if this shell does not know `module`, make it known"),
             ("module purge", "start from no software modules at all, whatever was loaded where this was submitted"),
-            *[(f"module load {shlex.quote(name)} || exit 1", "bring this software into reach, or give up") for name in names],
+            *[(f"module load {quoted(name)} || exit 1", "bring this software into reach, or give up") for name in names],
             ("", "")]
 
 
