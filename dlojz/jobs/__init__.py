@@ -105,7 +105,7 @@ class Jobs:
         """A live table of the jobs: see `dlojz.jobs.watch.watch`."""
         from .watch import watch
 
-        return watch(*arguments, **options)
+        return watch(*arguments, among=self, **options)
 
 
 class _Package(Jobs, ModuleType):
