@@ -88,7 +88,8 @@ def test_another_site(ws):
 
 def test_sites(ws):
     done = ws.shell("sites")
-    assert done.returncode == 0 and "* laptop" in done.stdout and last(done.stdout).startswith("In use: laptop (DLOJZ_SITE says so)")
+    assert done.returncode == 0 and "* laptop" in done.stdout
+    assert last(done.stdout).startswith("In use: laptop (DLOJZ_SITE says so)")
     broken = ws.shell("sites", env={**os.environ, "DLOJZ_SITE": "nowhere"})
     assert broken.returncode == 0 and "* nowhere  " in broken.stdout and "there is no site 'nowhere'" in broken.stdout
 
@@ -107,7 +108,8 @@ def test_bad_use_is_one_line_and_exit_code_2(ws):
 
 def test_outside_a_workspace(ws, tmp_path):
     for verb in (["jobs"], ["submit", "--", "quick.py"], ["log", "x"]):
-        done = subprocess.run([sys.executable, "-m", "dlojz.cli", *verb], cwd=tmp_path, capture_output=True, text=True, timeout=30)
+        done = subprocess.run([sys.executable, "-m", "dlojz.cli", *verb], cwd=tmp_path, capture_output=True, text=True,
+                              timeout=30)
         assert done.returncode == 2 and "is not in a workspace: make one" in done.stderr and done.stderr.count("\n") == 1
 
 
