@@ -1,9 +1,10 @@
-"""Images for training: folders of files, the photo set that the kit makes itself, random tensors.
+"""Images for training: folders of files, the photo set that the kit draws itself, random tensors.
 
-    python -m dlojz.data DIR --images 20000 --mean-kb 50      # a set for benchmarks, of the same kind as `photos`
+    python -m dlojz.data DIR --images 20000 --mean-kb 50      # a set for benchmarks, of pictures like those of `photos`
 
-A loader has to feed a GPU from a few cores, so an image stays uint8 from the file to the device: the worker decodes the JPEG,
-crops and resizes it, and nothing else. ``normalize`` makes floats of a whole batch on the device, where it costs next to nothing.
+A loader has to feed a GPU from a few cores, so an image stays uint8 from the file to the device: a worker decodes
+the JPEG, crops and resizes it, and nothing else. ``normalize`` makes floats of a whole batch on the device, where it
+costs next to nothing.
 """
 
 from __future__ import annotations
@@ -30,14 +31,15 @@ from .errors import UsageError
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 LAYOUT = "expected DIR/train/CLASS/*.jpg and DIR/val/CLASS/*.jpg, with the same classes in both"
 UNREADABLE = -100  # the label of a validation image that cannot be read: cross_entropy's ignore_index
-MEAN = (0.485, 0.456, 0.406)  # of ImageNet's pixels, red, green, blue, on a scale of 0 to 1
+MEAN = (0.485, 0.456, 0.406)  # of ImageNet's pixels: red, green, blue, on a scale of 0 to 1
 STD = (0.229, 0.224, 0.225)
 
 
 class DataError(UsageError):
     """Too many files of a set cannot be read.
 
-    A DataLoader raises a worker's exception again as ``type(text of the worker's traceback)``: the message alone is kept.
+    A DataLoader raises a worker's exception again with the worker's whole traceback as its one argument: of that, the
+    message is kept.
     """
 
     def __init__(self, message: str):
@@ -47,9 +49,9 @@ class DataError(UsageError):
 def dataset(
     source: str | Path, split: str, image_size: int, seed: int = 0, repeat: int = 1, transform: Callable | None = None
 ) -> ImageFolder:
-    """The ``split`` ("train" or "val") of a folder, or of ``photos``, which is made first where it isn't there yet.
+    """The ``split`` ("train" or "val") of a folder, or of ``photos``, which is drawn first where it isn't there yet.
 
-    ``repeat`` lists each training file that many times, so that an epoch of a small set lasts on a big machine.
+    Raises UsageError where the folder isn't laid out as train/CLASS/*.jpg and val/CLASS/*.jpg.
     """
     folder = photos.folder() if str(source) == "photos" else Path(source).expanduser()
     return ImageFolder(folder, split, image_size, seed, repeat, transform)
@@ -58,16 +60,19 @@ def dataset(
 class ImageFolder(Dataset):
     """``[i]`` is (uint8 tensor (3, image_size, image_size), label).
 
-    A training image is a random crop (8 to 100 % of the area, sides 3:4 to 4:3), resized, mirrored half of the time; a validation
-    image the centre 224/256 of its short side. The random numbers of an image come from (seed, epoch, index) alone: they
-    are the same for any number of workers, and in a resumed run.
+    A training image is a random crop (8 to 100 % of the area, sides from 3:4 to 4:3), resized, and mirrored half of the
+    time; a validation image is the centre square, 224/256 of the short side. The random numbers of an image come from
+    (seed, epoch, index) alone: they are the same for any number of workers, and in a resumed run.
 
-    ``transform`` is called on the uint8 tensor. What it draws from torch's default generator also depends on (seed, epoch, index) alone.
+    ``repeat`` lists each training file that many times, so that an epoch of a small set lasts on a big machine.
+    ``transform`` is called on the uint8 tensor. What it draws from torch's default generator depends on (seed, epoch,
+    index) alone, too.
 
-    A file that cannot be read is named once on stderr. In training the next one takes its place; in validation its label is -100,
-    which ``cross_entropy`` ignores. More than 1 % of such files, and more than 10, raise DataError.
+    A file that cannot be read is named once on stderr. In training the next one takes its place; in validation its
+    label is -100, which ``cross_entropy`` ignores. More than 1 % of such files, and more than 10, raise DataError.
 
-    Photos are turned the way their EXIF tag says; grey, palette, CMYK and 16-bit images become RGB; transparency is dropped.
+    Photos are turned the way their EXIF tag says; grey, palette, CMYK and 16-bit images become RGB; transparency is
+    dropped; images above Pillow's limit of 179 million pixels count as unreadable.
     """
 
     def __init__(
@@ -81,15 +86,15 @@ class ImageFolder(Dataset):
     ):
         if split not in ("train", "val"):
             raise ValueError(f"split is 'train' or 'val', not {split!r}")
+        self.classes = _classes(Path(folder))
         self.folder = Path(folder) / split
         self.training = split == "train"
         self.image_size = image_size
         self.seed = seed
         self.repeat = repeat if self.training else 1
         self.transform = transform
-        self.classes = _classes(Path(folder))
         names, labels = _scan(self.folder, self.classes)
-        # Two arrays, not a million tuples: each look at a Python object in a forked worker copies the page it lies in.
+        # Two arrays, not a million tuples: a forked worker that looks at a Python object copies the page it lies in.
         self._names = np.array([os.fsencode(name) for name in names])
         self._labels = np.array(labels)
         # Shared with the workers, those that are already running too.
@@ -99,7 +104,7 @@ class ImageFolder(Dataset):
     @property
     def samples(self) -> list[tuple[str, int]]:
         """(path, label) of each index, as torchvision's ImageFolder has it."""
-        return [(self._path(file), int(self._labels[file])) for file in range(len(self._labels))] * self.repeat
+        return [(self._path(file), int(label)) for file, label in enumerate(self._labels)] * self.repeat
 
     def set_epoch(self, epoch: int) -> None:
         """Other random crops from here on. Reaches workers that are kept from epoch to epoch."""
@@ -109,10 +114,13 @@ class ImageFolder(Dataset):
         return len(self._labels) * self.repeat
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        rng = random.Random((self.seed << 80) + (int(self._epoch) << 48) + index)
-        file = index % len(self._labels)
-        for _ in range(len(self._labels)):
+        if not 0 <= index < len(self):
+            raise IndexError(f"index {index} of {len(self)} images")
+        for attempt in range(len(self._labels)):
+            file = (index + attempt) % len(self._labels)
             if not self._skipped[file]:
+                # From the start for each file, so that it makes no difference when a broken one was found.
+                rng = random.Random((self.seed << 80) + (int(self._epoch) << 48) + int(index))
                 path = self._path(file)
                 try:
                     image = self._read(path, rng)
@@ -124,7 +132,6 @@ class ImageFolder(Dataset):
                     return self._transformed(image, rng), int(self._labels[file])
             if not self.training:
                 return torch.zeros(3, self.image_size, self.image_size, dtype=torch.uint8), UNREADABLE
-            file = (file + 1) % len(self._labels)
         raise DataError(f"none of the {len(self._labels)} images in {self.folder} can be read")
 
     def _path(self, file: int) -> str:
@@ -139,7 +146,7 @@ class ImageFolder(Dataset):
     def _transformed(self, image: torch.Tensor, rng: random.Random) -> torch.Tensor:
         if self.transform is None:
             return image
-        with torch.random.fork_rng(devices=[]):  # with no workers, the generator is the training's own
+        with torch.random.fork_rng(devices=[]):  # without workers, this generator is the training's own
             torch.default_generator.manual_seed(rng.getrandbits(63))
             return self.transform(image)
 
@@ -152,8 +159,8 @@ class ImageFolder(Dataset):
         if len(skipped) > limit:
             named = ", ".join(self._path(file) for file in skipped[:3])
             raise DataError(
-                f"{len(skipped)} of the {len(self._labels)} images in {self.folder} cannot be read, more than the {limit} that are "
-                f"skipped: mend or remove them ({named}, …)"
+                f"{len(skipped)} of the {len(self._labels)} images in {self.folder} cannot be read, and no more than "
+                f"{limit} are skipped: mend or remove them ({named}, …)"
             ) from None
 
 
@@ -169,23 +176,23 @@ def _classes(folder: Path) -> list[str]:
             with os.scandir(folder / split) as entries:
                 found[split] = sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
         except OSError as error:
-            raise UsageError(f"cannot read {folder / split}: {error.strerror}; {LAYOUT}") from None
+            raise UsageError(f"cannot read {error.filename or folder / split}: {error.strerror}; {LAYOUT}") from None
         if not found[split]:
             raise UsageError(f"{folder / split} holds no class folders; {LAYOUT}")
-    if found["train"] != found["val"]:
-        odd = sorted(set(found["train"]) ^ set(found["val"]))
+    odd = sorted(set(found["train"]) ^ set(found["val"]))
+    if odd:
         named = ", ".join(f"{name} only in {'train' if name in found['train'] else 'val'}/" for name in odd[:3])
-        raise UsageError(f"train/ and val/ of {folder} hold different classes ({named}{', …' if odd[3:] else ''}); {LAYOUT}")
+        raise UsageError(f"{folder} has other classes in train/ than in val/ ({named}{', …' * (len(odd) > 3)}); {LAYOUT}")
     return found["train"]
 
 
 def _scan(folder: Path, classes: list[str]) -> tuple[list[str], list[int]]:
-    """File names and labels of a split, in the order of their names. The files themselves are not touched."""
+    """File names and labels of a split, sorted. The files themselves are not touched: a set may have millions."""
     names, labels = [], []
     for label, name in enumerate(classes):
         try:
             with os.scandir(folder / name) as entries:
-                files = sorted(e.name for e in entries if e.name.lower().endswith(EXTENSIONS) and not e.name.startswith("."))
+                files = sorted(e.name for e in entries if e.name.lower().endswith(EXTENSIONS) and e.name[0] != ".")
         except OSError as error:
             raise UsageError(f"cannot read {folder / name}: {error.strerror}") from None
         if not files:
@@ -197,29 +204,30 @@ def _scan(folder: Path, classes: list[str]) -> tuple[list[str], list[int]]:
 
 # From a file to a tensor
 
-Crop = Callable[[int, int], tuple[int, int, int, int]]  # (width, height) of the image -> left, top, width, height of the crop
+Crop = Callable[[int, int], tuple[int, int, int, int]]  # (width, height) of an image -> left, top, width, height in it
 
 
 def random_crop(width: int, height: int, rng: random.Random) -> tuple[int, int, int, int]:
-    """torchvision's RandomResizedCrop: 8 to 100 % of the area, sides between 3:4 and 4:3."""
+    """torchvision's RandomResizedCrop: 8 to 100 % of the area, sides from 3:4 to 4:3."""
     for _ in range(10):
         area = width * height * rng.uniform(0.08, 1)
         ratio = math.exp(rng.uniform(math.log(3 / 4), math.log(4 / 3)))
         w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
         if 0 < w <= width and 0 < h <= height:
             return rng.randint(0, width - w), rng.randint(0, height - h), w, h
-    w, h = min(width, round(height * 4 / 3)), min(height, round(width * 4 / 3))  # the image is too long or too high for any
+    # The image is too wide or too high for any of them: the largest crop in its middle
+    w, h = min(width, round(height * 4 / 3)), min(height, round(width * 4 / 3))
     return (width - w) // 2, (height - h) // 2, w, h
 
 
 def centre_crop(width: int, height: int) -> tuple[int, int, int, int]:
-    """What a resize of the short side to 256 and a centre crop of 224 leave."""
+    """What a resize of the short side to 256 and then a centre crop of 224 leave."""
     side = max(1, round(min(width, height) * 224 / 256))
     return (width - side) // 2, (height - side) // 2, side, side
 
 
 def read_image(path: str | Path, image_size: int, crop: Crop) -> torch.Tensor:
-    """The crop of an image file, resized to a uint8 tensor (3, image_size, image_size). Raises whatever Pillow raises."""
+    """A crop of an image file, resized to a uint8 tensor (3, image_size, image_size). Raises whatever Pillow raises."""
     with open(path, "rb", buffering=0) as file:
         data = file.read()
     image = Image.open(io.BytesIO(data))
@@ -227,7 +235,7 @@ def read_image(path: str | Path, image_size: int, crop: Crop) -> torch.Tensor:
     width, height = reversed(image.size) if turn >= 5 else image.size
     left, top, w, h = crop(width, height)
     if image.format == "JPEG":
-        # Decode at 1/2, 1/4 or 1/8 where the crop is still at least as big as asked for.
+        # Decode at 1/2, 1/4 or 1/8 of the size where the crop is then still at least as large as asked for.
         wanted = math.ceil(width * image_size / w), math.ceil(height * image_size / h)
         image.draft(None, wanted[::-1] if turn >= 5 else wanted)
         image.decodermaxblock = max(len(data), image.decodermaxblock)
@@ -237,15 +245,15 @@ def read_image(path: str | Path, image_size: int, crop: Crop) -> torch.Tensor:
     if pixels.shape[1] != width:
         shrunk = round(width / pixels.shape[1])
         left, top, w, h = left // shrunk, top // shrunk, max(1, round(w / shrunk)), max(1, round(h / shrunk))
-    pixels = pixels[top : top + h, left : left + w].permute(2, 0, 1)
-    # On uint8 channels-last input torch's resize is vectorised: four times as quick as Pillow's, with the same result.
-    return interpolate(pixels[None], (image_size, image_size), mode="bilinear", antialias=True)[0].contiguous()
+    # torch's resize of uint8 in channels-last order is vectorised: four times as quick as Pillow's, and looks the same.
+    pixels = pixels[None, top : top + h, left : left + w].permute(0, 3, 1, 2)
+    return interpolate(pixels, (image_size, image_size), mode="bilinear", antialias=True)[0].contiguous()
 
 
 def _rgb(image: Image.Image) -> Image.Image:
     if image.mode == "RGB":
         return image
-    if image.mode.startswith("I"):  # 16 bits a pixel: Pillow would clip them at 255
+    if image.mode.startswith("I"):  # 16 bits a pixel, which Pillow would clip at 255
         return Image.fromarray((np.asarray(image) // 256).clip(0, 255).astype(np.uint8)).convert("RGB")
     if image.mode == "P":  # with a transparent colour, straight to RGB warns
         image = image.convert("RGBA")
@@ -253,7 +261,7 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def _orientation(image: Image.Image) -> int:
-    """1 (upright) to 8, as the camera wrote it into the file."""
+    """How the camera was held, 1 (upright) to 8, as it wrote into the file."""
     if "exif" not in image.info:
         return 1
     try:
@@ -264,7 +272,7 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _turned(pixels: torch.Tensor, turn: int) -> torch.Tensor:
-    """(height, width, 3) the right way up."""
+    """(height, width, 3), the right way up."""
     if turn >= 5:
         pixels = pixels.transpose(0, 1)
     mirrored = {2: [1], 3: [0, 1], 4: [0], 6: [1], 7: [0, 1], 8: [0]}.get(turn, [])
@@ -277,7 +285,10 @@ _SCALE_AND_SHIFT: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
 
 
 def normalize(images: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """uint8 (B, 3, H, W) -> ``dtype``, minus ImageNet's mean, over its standard deviation. The memory format is kept."""
+    """uint8 (B, 3, H, W), on any device -> ``dtype``: minus ImageNet's mean, over its standard deviation.
+
+    The memory format is kept. One pass over the images for float32; torch.compile makes it one for any type.
+    """
     if images.device not in _SCALE_AND_SHIFT:
         scale = torch.tensor([1 / (255 * std) for std in STD]).view(1, 3, 1, 1)
         shift = torch.tensor([-mean / std for mean, std in zip(MEAN, STD)]).view(1, 3, 1, 1)
@@ -287,7 +298,10 @@ def normalize(images: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch
 
 
 class random_batches:
-    """``steps`` times the same uint8 images (B, 3, image_size, image_size) and int64 labels, on the device: the model without a loader."""
+    """``steps`` times the same batch, on the device: what a model does without a loader.
+
+    A batch is uint8 (batch_size, 3, image_size, image_size) and int64 labels (batch_size), as from a loader.
+    """
 
     def __init__(self, batch_size: int, image_size: int, classes: int, steps: int, device, seed: int = 0):
         generator = torch.Generator().manual_seed(seed)
@@ -304,7 +318,10 @@ class random_batches:
 
 
 class StartAt(Sampler):
-    """A sampler whose next iteration leaves out the first ``start`` indices: a resumed run goes on where it was, and loads nothing twice."""
+    """A sampler whose next iteration leaves out the first ``start`` indices of another one.
+
+    A resumed run goes on where it was, and loads nothing twice. ``len`` stays that of a whole epoch.
+    """
 
     def __init__(self, sampler: Sampler):
         self.sampler = sampler
@@ -323,19 +340,26 @@ class StartAt(Sampler):
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m dlojz.data", description="Make an image folder for benchmarks: the scenes of `photos`, in any number.")
-    parser.add_argument("folder", metavar="DIR", type=Path)
-    parser.add_argument("--images", type=int, default=20_000, metavar="N", help="training images (default: %(default)s)")
-    parser.add_argument("--distinct", type=int, default=2_000, metavar="N", help="files to draw; the others are links to them (default: %(default)s)")
-    parser.add_argument("--val", type=int, default=500, metavar="N", help="validation images (default: %(default)s)")
-    parser.add_argument("--mean-kb", type=float, default=100, metavar="KB", help="mean size of a file, 1 kB = 1000 bytes (default: %(default)g)")
-    parser.add_argument("--seed", type=int, default=1, help="other pictures (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        prog="python -m dlojz.data",
+        description="Draw an image folder for benchmarks: pictures like those of `photos`, in any number.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("folder", metavar="DIR", type=Path, help="the folder to make")
+    add("--images", type=int, default=20_000, metavar="N", help="training images")
+    add("--distinct", type=int, default=2_000, metavar="N", help="training files to draw; the others are links to them")
+    add("--val", type=int, default=500, metavar="N", help="validation images")
+    add("--mean-kb", type=float, default=100, metavar="KB", help="mean size of a file, in 1000 bytes")
+    add("--seed", type=int, default=1, help="another number, other pictures")
     args = parser.parse_args(argv)
     try:
-        photos.make(args.folder, train=args.images, val=args.val, distinct=args.distinct, mean_kb=args.mean_kb, seed=args.seed)
+        photos.make(args.folder, args.images, args.val, args.distinct, args.mean_kb, args.seed)
     except UsageError as error:
         print(f"dlojz.data: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
