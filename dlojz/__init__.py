@@ -14,6 +14,7 @@ _VERBS = {
     "jobs": ("dlojz.jobs", "jobs"),
     "site": ("dlojz.sites", "current"),
     "doctor": ("dlojz.doctor", "doctor"),
+    "todo": ("dlojz.labs.unwritten", "todo"),
     "Chronometer": ("dlojz.chronometer", "Chronometer"),
 }
 

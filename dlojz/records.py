@@ -7,6 +7,9 @@ Each line has an ``event`` and a ``time`` (seconds since 1970). The events, in t
     ``args`` (all of them), ``model``, ``image_size``, ``batch_size`` (per process), ``world_size``, ``global_batch``
     (images per optimizer step over all processes), ``parameters``, ``steps_per_epoch``, ``epochs``, ``total_steps``,
     ``warmup_steps``, ``versions``, ``machine``, ``git``, ``attempt`` (1, then 2 for a resumed run, …), ``resumed_at`` (step).
+``todo``
+    a fence that a switch asks for is not written yet, so the run goes without it: ``lab``, ``file``, ``line``, ``message``
+    (one line to show beside what the run measured). At most one per lab; see ``Record.todos``.
 ``step``
     ``step`` (counted from 1 over the whole training), ``epoch`` (from 0), ``images`` (over all processes),
     ``loss`` and ``accuracy`` (sums over all processes divided by all images), ``lr``, ``warmup`` (true while left out of averages),
@@ -41,6 +44,17 @@ from .errors import UsageError
 NAME = "record.jsonl"
 FLUSH_EVERY = 0.5  # seconds: what a `kill -9` may cost, and how far behind a live view may be
 
+_started: Writer | None = None  # the record of the run that goes on in this process
+_noted: list[tuple[str, dict]] = []  # events for it, from before it began
+
+
+def note(event: str, **fields) -> None:
+    """Add an event from code that has no `Writer`: to the record of this process's run, right after its ``start``."""
+    if _started is None:
+        _noted.append((event, fields))
+    else:
+        _started.write(event, flush=True, **fields)
+
 
 class Writer:
     """Appends events to a run's record.
@@ -73,6 +87,15 @@ class Writer:
         self._lines.append(line.encode() + b"\n")
         if flush or event != "step" or self.clock() - self._flushed >= FLUSH_EVERY:
             self.flush()
+        if event == "start":
+            self._take_notes()
+
+    def _take_notes(self) -> None:
+        global _started
+        _started = self
+        while _noted:
+            event, fields = _noted.pop(0)
+            self.write(event, flush=True, **fields)
 
     def flush(self) -> None:
         if self.path is None or not self._lines:
@@ -232,6 +255,12 @@ class Record:
     @property
     def start(self) -> dict:
         return self.starts[-1] if self.starts else {}
+
+    @property
+    def todos(self) -> list[dict]:
+        """The fences that the last attempt met unwritten."""
+        since = max((number for number, event in enumerate(self.events) if event["event"] == "start"), default=0)
+        return [event for event in self.events[since:] if event["event"] == "todo"]
 
     @property
     def progress(self) -> tuple[int, int | None]:

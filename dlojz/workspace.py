@@ -1,15 +1,26 @@
-"""A trainee's folder: notebooks, the files of ``dlojz/reference/`` to edit, and ``runs/``."""
+"""A trainee's folder: notebooks, the files of ``dlojz/reference/`` to edit, ``runs/`` and ``progress.jsonl``.
+
+What was laid down is noted in ``.dlojz.json`` (as hashes), so that an update can tell what the trainee has changed: that is
+never written over. Where only fences were changed, an update goes round them; else the new file is put beside the old one.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-import shutil
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import __version__, paths
 from .errors import UsageError
+from .labs import catalogue, fences, textfile
 
 MARKER = "workspace.toml"
+MANIFEST = ".dlojz.json"
 
 
 def find(start: Path | str | None = None) -> Path:
@@ -27,29 +38,256 @@ def find(start: Path | str | None = None) -> Path:
     raise UsageError(f"{here} is not in a workspace: make one with `dlojz workspace DIR`, then work inside it")
 
 
-def create(folder: Path | str) -> list[str]:
-    """Make a workspace, or complete one that is there: nothing that exists is written over.
+def version(folder: Path) -> str:
+    """The version of the kit that last laid this workspace out; "0" where workspace.toml does not say."""
+    try:
+        said = tomllib.loads((folder / MARKER).read_text(encoding="utf-8")).get("version")
+    except FileNotFoundError:
+        return "0"
+    except (OSError, ValueError) as error:
+        mend = f"mend it, or delete it and run `dlojz workspace {folder}`"
+        raise UsageError(f"{folder / MARKER} cannot be read ({error}): {mend}") from None
+    return said if isinstance(said, str) and said.strip() else "0"
 
-    Returns one line for each thing done.
+
+def refuse_newer(folder: Path) -> None:
+    """Raises UsageError where a later version of the kit has laid this workspace out."""
+    if _release(version(folder)) > _release(__version__):
+        raise UsageError(f"this workspace is of dlojz {version(folder)} and the kit here is {__version__}: update the kit "
+                         f"(pip install --upgrade dlojz), or make another workspace with `dlojz workspace DIR`")
+
+
+def older(folder: Path) -> str:
+    """A line that says that the workspace is of an earlier version of the kit, and what to do; empty where it is not."""
+    if _release(version(folder)) >= _release(__version__):
+        return ""
+    made = "an early version" if version(folder) == "0" else f"dlojz {version(folder)}"
+    return (f"this workspace is of {made} and the kit here is {__version__}: `dlojz workspace {folder} --update` brings it up to "
+            "date and keeps what you wrote")
+
+
+def _release(text: str) -> tuple[int, ...]:
+    numbers = [int(number) for number in re.findall(r"\d+", text.split("+")[0])[:3]]
+    return tuple(numbers + [0] * (3 - len(numbers)))
+
+
+def create(folder: Path | str, solved: Iterable[str] = (), update: bool = False) -> list[str]:
+    """Make a workspace, or complete one that is there: what is missing is laid down, nothing that exists is written over.
+
+    ``solved`` are labs whose fences hold the solution: in new files, and in fences of existing ones that were not written yet.
+    ``update`` brings what the kit has changed since, and leaves alone what the trainee has changed.
+    Returns one line for each thing done. Raises UsageError.
     """
     folder = Path(folder).expanduser()
+    done = solved_labs(solved)
     said = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "runs").mkdir(exist_ok=True)
-        for source in _sources():
-            target = folder / source.name
-            if not target.exists():
-                shutil.copyfile(source, target)
-                said.append(f"{target.name}: new")
-        marker = folder / MARKER
-        if not marker.exists():
-            marker.write_text(f'# This folder is a DLO-JZ workspace.\nversion = "{__version__}"\n# site = "jean-zay"   # see `dlojz sites`\n')
+        refuse_newer(folder)
+        manifest = _read_manifest(folder)
+        for name in [*references(), *notebooks()]:
+            line = _lay(folder, name, manifest, done, update)
+            said += [line] if line else []
+        said += [line for name in references() for line in _solve_unwritten(folder / name, done)]
+        for name in manifest:
+            if update and name not in (*references(), *notebooks()) and (folder / name).exists():
+                said.append(f"{name}: no longer a part of the course; yours stays")
+        _write_marker(folder, update)
+        _write_manifest(folder, manifest)
     except OSError as error:
-        raise UsageError(f"cannot make a workspace in {folder}: {error.strerror}. Choose a folder that you may write to") from None
+        what = error.strerror or error
+        raise UsageError(f"cannot make a workspace in {folder}: {what}. Choose a folder that you may write to") from None
+    if not update and (line := older(folder)):
+        said.append(line)
     return said
 
 
-def _sources() -> list[Path]:
-    notebooks = sorted(paths.share("notebooks").glob("*.ipynb"))
-    return sorted((paths.PACKAGE / "reference").glob("*.py")) + notebooks
+def solved_labs(names: Iterable[str]) -> set[str]:
+    """The ids that ``--solved`` names: ``all``, or labs. Raises UsageError for a lab that isn't there."""
+    names = [name.strip() for name in names if name.strip()]
+    return set(catalogue.labs()) if "all" in names else {catalogue.lab(name).id for name in names}
+
+
+def references() -> list[str]:
+    """The names of the files of the reference, each of which has its copy in a workspace."""
+    return sorted(path.name for path in catalogue.reference().glob("*.py"))
+
+
+def notebooks() -> list[str]:
+    return sorted(path.name for path in paths.share("notebooks").glob("*.ipynb"))
+
+
+def missing(folder: Path, name: str) -> UsageError:
+    """The error for a file of the workspace that isn't there: what may have become of it, and how to get it back."""
+    wanted = set(catalogue.reference_fences(name)) if name in references() else set()
+    for other in sorted(folder.glob("*.py")):
+        try:
+            if wanted and other.name not in references() and wanted & set(fences.find(textfile.read(other).text).fences):
+                return UsageError(f"{name} is not in {folder}, but {other.name} has its fences: give it its name back "
+                                  f"(mv {other.name} {name}), or get a new one with `dlojz workspace {folder}`")
+        except UsageError:
+            continue
+    return UsageError(f"{name} is not in {folder}: `dlojz workspace {folder}` puts a new one there and touches nothing else")
+
+
+# --- one file ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _State:
+    """What is compared of a file: all of it, what stands outside its fences, and each fence (as hashes)."""
+
+    whole: str
+    skeleton: str
+    fences: dict[str, str]
+
+
+def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) -> str:
+    """Bring one file to the workspace, or up to date; says what was done."""
+    target, entry = folder / name, manifest.get(name)
+    ours = _kit(name, done if entry is None or not target.exists() else set(entry.get("solved", [])))
+    now = _state(name, ours)
+    if not target.exists():
+        textfile.write_bytes(target, ours)
+        manifest[name] = _entry(name, now, done)
+        return f"{name}: {'new' if entry is None else 'was missing, a new one is there'}"
+    if not update:
+        return "" if entry else f"{name}: there is one already, which stays as it is"
+    theirs = target.read_bytes()
+    state = _state(name, theirs)
+    if state is not None and state.whole == now.whole:
+        manifest[name] = _entry(name, now, set(entry.get("solved", [])) if entry else done)
+        return ""
+    if entry is not None and entry.get("kit") == now.whole:
+        return ""  # nothing new from the kit
+    merged = _merge(name, ours, now, theirs, state, entry)
+    if merged is None:
+        beside = _free(target, manifest)
+        textfile.write_bytes(beside, ours)
+        manifest[name] = {**(entry or _entry(name, now, set())), "kit": now.whole, "beside": _hash(ours)}
+        return f"{name}: you have changed it, so it stays; the new one is beside it, {beside.name}"
+    kept = [fence for fence in state.fences if state.fences[fence] != now.fences.get(fence)] if merged != ours else []
+    where = textfile.back_up(folder, target, "update").parent if kept or state.whole != (entry or {}).get("kit") else None
+    textfile.write_bytes(target, merged)
+    manifest[name] = _entry(name, now, set((entry or {}).get("solved", [])))
+    said = f"{name}: brought up to date"
+    said += f" round what you wrote ({', '.join(kept)})" if kept else ""
+    return said + (f"; the one before is in {where.relative_to(folder)}" if where else "")
+
+
+def _merge(name: str, ours: bytes, now: _State, theirs: bytes, state: _State | None, entry: dict | None) -> bytes | None:
+    """The kit's new text with what the trainee wrote; None where they changed more than fences, or it can't be told."""
+    if state is None:
+        return None
+    base = entry or {}
+    if state.whole == base.get("whole") or (name.endswith(".ipynb") and state.skeleton == base.get("skeleton")):
+        return ours  # untouched; of a notebook only outputs are new
+    if name.endswith(".ipynb") or state.skeleton not in (base.get("skeleton"), now.skeleton):
+        return None
+    text, *encoding = textfile.decode(theirs)
+    mine = fences.find(text, name).fences
+    changed = {fence: mine[fence] for fence in mine if state.fences[fence] != base.get("fences", {}).get(fence)}
+    if not set(changed) <= set(now.fences):
+        return None
+    new = fences.replace(ours.decode(), changed, name)
+    try:
+        return new.encode(*encoding)
+    except UnicodeEncodeError:
+        return new.encode("utf-8", "surrogateescape")
+
+
+def _solve_unwritten(target: Path, done: set[str]) -> list[str]:
+    """Put solutions into the fences of ``done`` labs that hold their stubs still."""
+    said = []
+    labs = [lab for lab in catalogue.in_file(target.name) if lab.id in done]
+    if not labs or not target.exists():
+        return said
+    file = textfile.read(target)
+    found = fences.find(file.text, target.name, catalogue.reference_fences(target.name))
+    new = {}
+    for lab in labs:
+        for name, solution in lab.fences.items():
+            if name not in found.fences:
+                said.append(f"{target.name}: {name} is not solved: its fence is gone or damaged, `dlojz diff {lab.id}` says how")
+            elif fences.same(found[name].body, lab.stubs[name]):
+                new[name] = solution
+            elif not fences.same(found[name].body, solution.body):
+                said.append(f"{target.name}: {name} holds something of yours, which stays (`dlojz solve {lab.id}` replaces it)")
+    if new:
+        file.write(fences.replace(file.text, new, target.name, catalogue.reference_fences(target.name)))
+        said.append(f"{target.name}: solved {', '.join(new)}")
+    return said
+
+
+def _kit(name: str, done: set[str]) -> bytes:
+    """What the kit would lay down under this name."""
+    if name.endswith(".ipynb"):
+        return paths.share("notebooks", name).read_bytes()
+    return catalogue.laid_out(name, done).encode()
+
+
+def _state(name: str, content: bytes) -> _State | None:
+    """None for a notebook that is none, and for a text that can't be read."""
+    if name.endswith(".ipynb"):
+        try:
+            cells = [[cell.get("cell_type"), "".join(cell.get("source", ""))] for cell in json.loads(content)["cells"]]
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+        return _State(_hash(content), _hash(json.dumps(cells)), {})
+    text = textfile.decode(content)[0]
+    plain = "\n".join(line.rstrip() for line in textfile.lines(text)).rstrip()
+    bodies = {fence.id: _hash(fence.body) for fence in fences.find(text, name).fences.values()}
+    return _State(_hash(plain), _hash(fences.skeleton(text)), bodies)
+
+
+def _hash(content: bytes | str) -> str:
+    return hashlib.sha256(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content).hexdigest()[:32]
+
+
+def _free(target: Path, manifest: dict) -> Path:
+    """Where the new file goes: NAME.new.ext, or the next free number where somebody has written there."""
+    for number in range(1, 1000):
+        beside = target.with_name(f"{target.stem}.new{f'-{number}' if number > 1 else ''}{target.suffix}")
+        if not beside.exists() or _hash(beside.read_bytes()) == manifest.get(target.name, {}).get("beside"):
+            return beside
+    raise UsageError(f"there are too many files like {beside} already: delete those that you don't need")
+
+
+# --- what was laid down --------------------------------------------------------------------------------------------------
+
+
+def _entry(name: str, state: _State, done: set[str]) -> dict:
+    """``kit`` is what the kit has last offered, the others what was last laid down."""
+    entry = {"kit": state.whole, "whole": state.whole, "skeleton": state.skeleton}
+    if state.fences:
+        entry["fences"] = state.fences
+        entry["solved"] = sorted(lab.id for lab in catalogue.in_file(name) if lab.id in done)
+    return entry
+
+
+def _read_manifest(folder: Path) -> dict:
+    """Empty where there is none or it is damaged: then a file counts as changed unless it is what the kit would lay down."""
+    try:
+        content = json.loads((folder / MANIFEST).read_bytes())
+        return {name: entry for name, entry in content["files"].items() if isinstance(entry, dict)}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _write_manifest(folder: Path, manifest: dict) -> None:
+    text = json.dumps({"about": "what `dlojz workspace` laid down", "files": manifest}, indent=1)
+    textfile.write_bytes(folder / MANIFEST, text.encode())
+
+
+def _write_marker(folder: Path, update: bool) -> None:
+    marker = folder / MARKER
+    if not marker.exists():
+        text = f'# This folder is a DLO-JZ workspace.\nversion = "{__version__}"\n# site = "jean-zay"   # see `dlojz sites`\n'
+    elif update and version(folder) != __version__:
+        text = marker.read_text(encoding="utf-8")
+        line = f'version = "{__version__}"'
+        text = re.sub(r"(?m)^version\s*=.*$", line, text, count=1) if re.search(r"(?m)^version\s*=", text) else f"{line}\n{text}"
+    else:
+        return
+    textfile.write_bytes(marker, text.encode())

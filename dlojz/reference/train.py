@@ -25,7 +25,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, Subset
 
-from dlojz import data, distributed, faults, machine, memory, records, summary, switches
+from dlojz import data, distributed, faults, machine, memory, records, summary, switches, todo  # noqa: F401
 from dlojz.chronometer import Chronometer
 from dlojz.errors import UsageError
 from dlojz.sites import sizes
@@ -176,7 +176,7 @@ def train(args, procs, notes, run, record):
     record.write("start", flush=True, **machine.describe(device), **switches.describe(args, procs), notes=notes, resumed_at=step,
                  parameters=sum(p.numel() for p in net.parameters()), steps_per_epoch=steps_per_epoch, epochs=len(epoch_lengths),
                  total_steps=total_steps, warmup_steps=chronometer.warmup_steps)
-    say(f"{args.model}, {args.data} at {args.image_size} px, {procs.world_size} x {args.batch_size} images a step on {args.device}, "
+    say(f"{args.model}, {args.data} at {args.image_size} px, {procs.world_size} x {args.batch_size} images a step on {device.type}, "
         f"steps {step + 1} to {total_steps}", *(f"\nnote: {note}" for note in notes))
     # >>> profiler.start: trace a few steps out of those that will run
     profiler = nullcontext()

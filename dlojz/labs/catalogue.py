@@ -1,0 +1,201 @@
+"""The labs: each a folder here that holds a lab.toml. Nothing lists them; to add one is to add its folder.
+
+    ID/lab.toml       what it is: `Lab`
+    ID/stub/FENCE.py  what stands in each of its fences before the trainee has written anything
+    ID/hints.md       three steps, each under a ``## `` heading
+    ID/quiz.toml      questions: `dlojz.labs.quiz`
+    ID/check.py       decides from what the code does
+    ID/wrong/ ID/right/   answers that prove the check
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .. import paths
+from ..errors import UsageError
+from . import fences, schema
+
+FOLDER = Path(__file__).resolve().parent
+SCALES = ("laptop", "gpu", "cluster")
+
+
+def reference(file: str = "") -> Path:
+    """Where the finished files are."""
+    return paths.PACKAGE / "reference" / file
+
+
+def is_id(value) -> bool:
+    """Whether this can be a lab's id."""
+    return isinstance(value, str) and re.fullmatch(r"[a-z][a-z0-9_]*", value) is not None
+
+
+def _is_script(value) -> bool:
+    return isinstance(value, str) and Path(value).name == value and value.endswith(".py")
+
+
+def _numbers_by_scale(value) -> bool:
+    return (isinstance(value, dict) and bool(value) and all(scale in SCALES for scale in value)
+            and all(type(number) in (int, float) and number > 0 for number in value.values()))
+
+
+def _by_scale(default):
+    return schema.key("a number above 0 for each scale, such as { laptop = 1.3, gpu = 1.5 }; scales are " + ", ".join(SCALES),
+                      _numbers_by_scale, default, lambda value: dict(value))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a run called ``run`` should reach, as a multiple of what the run called ``against`` measured on the same machine."""
+
+    run: str = schema.text("the name of a run, as in submit(…, name=\"amp\")")
+    against: str = schema.text("the name of the run to compare with")
+    measure: str = schema.choice("images_per_second", "device_images_per_second", "step_seconds", "memory_allocated",
+                                 "host_memory", "joules_per_image", default="images_per_second")
+    at_least: Mapping[str, float] | None = _by_scale(None)
+    at_most: Mapping[str, float] | None = _by_scale(None)
+
+    def problem(self):
+        if (self.at_least is None) == (self.at_most is None):
+            return "run", "a goal has either at_least or at_most"
+        return None
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        return self.at_least or self.at_most
+
+
+@dataclass(frozen=True)
+class Lab:
+    """What lab.toml says; ``day`` and ``order`` say where it stands in the course, ``needs`` which labs come before it."""
+
+    id: str = schema.key("the name of its folder: small letters, digits and _", lambda value: is_id(value))
+    title: str = schema.text()
+    day: int = schema.whole(0, 9)
+    order: int = schema.whole(0, 99)
+    difficulty: int = schema.whole(1, 5)
+    importance: int = schema.whole(1, 5)
+    minutes: int = schema.whole(1, 600)
+    gpu_minutes: float = schema.number(default=0.0)
+    needs: tuple[str, ...] = schema.words('a list of labs, such as ["gpu"]', default=())
+    file: str = schema.key('a file of dlojz/reference, such as "train.py"', lambda value: _is_script(value), "train.py")
+    goal: Goal | None = schema.table(Goal, None)  # noqa: RUF009
+    folder: Path = field(default=FOLDER)
+
+    @property
+    def place(self) -> tuple[int, int, str]:
+        return self.day, self.order, self.id
+
+    def owns(self, fence: str) -> bool:
+        return fence == self.id or fence.startswith(self.id + ".")
+
+    @functools.cached_property
+    def fences(self) -> dict[str, fences.Fence]:
+        """Its fences in the reference, in order: what the kit would write."""
+        return {name: fence for name, fence in reference_fences(self.file).items() if self.owns(name)}
+
+    @functools.cached_property
+    def stubs(self) -> dict[str, str]:
+        """What stands in each fence before anything is written. Raises UsageError where a fence has none."""
+        found = {}
+        for name in self.fences:
+            file = self.folder / "stub" / f"{name}.py"
+            try:
+                found[name] = file.read_text(encoding="utf-8")
+            except OSError as error:
+                why = f"the fence {name} of {self.file} needs a stub"
+                raise UsageError(f"{file} cannot be read ({error.strerror}): {why}") from None
+        return found
+
+    @functools.cached_property
+    def hints(self) -> tuple[str, ...]:
+        """The steps of hints.md, each the text under one ``## `` heading."""
+        file = self.folder / "hints.md"
+        try:
+            content = file.read_text(encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+        steps = tuple(step.strip() for step in re.split(r"(?m)^## .*$", content)[1:])
+        if len(steps) != 3 or not all(steps):
+            raise UsageError(f"{file} has {len(steps)} steps: expected three, each a text under a heading `## …`")
+        return steps
+
+    def __str__(self) -> str:
+        return f"{self.id} (day {self.day}: {self.title})"
+
+
+def reference_fences(file: str) -> dict[str, fences.Fence]:
+    """The fences of a file of the reference. Raises FenceError where one is wrong."""
+    path = reference(file)
+    return _reference_fences(path, path.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=32)
+def _reference_fences(path: Path, _stamp: int) -> dict[str, fences.Fence]:
+    return fences.all_of(path.read_text(encoding="utf-8"), path.name)
+
+
+def read(folder: Path) -> Lab:
+    """The lab of a folder. Raises UsageError with the file, the line and what was expected."""
+    file = folder / "lab.toml"
+    lab = schema.load(Lab, file, folder=folder)
+    content = file.read_text(encoding="utf-8")
+    if lab.id != folder.name:
+        raise schema.wrong(file, content, ("id",), f'id = "{lab.id}" in a folder called {folder.name}: they must be the same')
+    if not reference(lab.file).is_file():
+        raise schema.wrong(file, content, ("file",), f'file = "{lab.file}" is not in {reference()}')
+    if not lab.fences:
+        raise schema.wrong(file, content, ("id",), f"{lab.file} has no fence `# >>> {lab.id}: …` or `# >>> {lab.id}.NAME: …`")
+    return lab
+
+
+def labs() -> dict[str, Lab]:
+    """All labs in the order of the course. Raises UsageError where a lab's folder is not in order."""
+    found = [_read(file.parent, file.stat().st_mtime_ns) for file in FOLDER.glob("*/lab.toml")]
+    found.sort(key=lambda lab: lab.place)
+    known = {lab.id: lab for lab in found}
+    for lab in found:
+        for other in lab.needs:
+            if other not in known or known[other].place >= lab.place:
+                file = lab.folder / "lab.toml"
+                why = "comes later in the course" if other in known else f"is no lab: there are {', '.join(known)}"
+                raise schema.wrong(file, file.read_text(encoding="utf-8"), ("needs",), f"needs {other!r}, which {why}")
+    return known
+
+
+@functools.lru_cache(maxsize=128)
+def _read(folder: Path, _stamp: int) -> Lab:
+    return read(folder)
+
+
+def lab(name: str) -> Lab:
+    """The lab of that id. Raises UsageError with the nearest one there is."""
+    known = labs()
+    if isinstance(name, str) and name in known:
+        return known[name]
+    near = difflib.get_close_matches(str(name).lower().replace("-", "_"), known, 1, 0.4)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise UsageError(f"there is no lab {name!r}: {hint}Labs are {', '.join(known)}")
+
+
+def before(lab: Lab) -> list[Lab]:
+    """The labs that come before this one: what it needs, and what those need, and what stands earlier in the course."""
+    return [other for other in labs().values() if other.place < lab.place]
+
+
+def in_file(file: str, known: Iterable[Lab] | None = None) -> list[Lab]:
+    """The labs whose fences stand in this file of the reference."""
+    return [lab for lab in (labs().values() if known is None else known) if lab.file == file]
+
+
+def laid_out(file: str, solved: Iterable[str] = ()) -> str:
+    """A file of the reference as a workspace gets it: the fences of all labs stubbed, but those that are solved."""
+    text = reference(file).read_text(encoding="utf-8")
+    done = set(solved)
+    stubs = {name: body for lab in in_file(file) if lab.id not in done for name, body in lab.stubs.items()}
+    return fences.replace(text, stubs, file)
