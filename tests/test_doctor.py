@@ -861,7 +861,7 @@ def test_ports(machine, monkeypatch):
         ({"NCCL_DEBUG": "INFO"}, "NCCL_*", "makes logs long"),
         ({"PYTHONPATH": "/old"}, "PYTHONPATH", "/old"),
         ({"WORLD_SIZE": "4", "RANK": "0"}, "RANK, …", "one of several processes"),
-        ({"SLURM_JOB_ID": "7", "SBATCH_ACCOUNT": "x", "SLURM_CONF": "/etc/slurm.conf"}, "SLURM_*", "SBATCH_ACCOUNT, SLURM_JOB_ID set"),
+        ({"SLURM_JOB_ID": "7", "SBATCH_ACCOUNT": "x", "SLURM_CONF": "/x"}, "SLURM_*", "SBATCH_ACCOUNT, SLURM_JOB_ID set"),
         ({"LD_LIBRARY_PATH": "/none:/opt/cuda"}, "LD_LIBRARY_PATH", "/opt/cuda holds libcudart, libnccl"),
     ],
 )

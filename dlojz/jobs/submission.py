@@ -44,20 +44,25 @@ def submit(command: str | Sequence[str], name: str | None = None, gpus: int | No
     devices = len(sites.gpus()) if chosen.launcher == "local" else 0
     asked = [script.request(chosen, one, name=name, gpus=gpus, nodes=nodes, processes=processes, time=time, account=account,
                             partition=partition, qos=qos, constraint=constraint, cores=cores, devices=devices) for one in checked]
-    scale = _scale(chosen, asked[0])
-    facts = {"launcher": chosen.launcher, "site": chosen.reference, "scale": scale, "python": _python(chosen)}
+    facts = contents(chosen, asked, checked)
     if dry_run:
-        for one, request in zip(checked, asked):
-            print(script.explain(request, here / "runs" / f"{request.name}-NNN", **_text_facts(facts, one.script)))
+        for one, request, known in zip(checked, asked, facts):
+            print(script.explain(request, here / "runs" / f"{request.name}-NNN", **_text_facts(known, one.script)))
         return None
-    keys = [script.fingerprint(request, one.script) + scale for request, one in zip(asked, checked)]
-    contents = [facts | {"key": key, "script": str(one.script or "")} for key, one in zip(keys, checked)]
-    jobs = start(asked, here, *contents, again=again)
+    jobs = start(asked, here, *facts, again=again)
     if any(job.found for job in jobs):
         found = ", ".join(job.run for job in jobs if job.found)
         print(f"{found}: already there ({', '.join(sorted({job.status.state for job in jobs}))}); again=True runs it anew")
     result = Group(jobs) if several else jobs[0]
     return result.wait() if wait else result
+
+
+def contents(site: sites.Site, asked: Sequence[Request], commands: Sequence[script.Command]) -> list[dict]:
+    """The facts for the job.json of each of these requests (of one sweep): what `start` wants to know beside them."""
+    scale = _scale(site, asked[0])
+    facts = {"launcher": site.launcher, "site": site.reference, "scale": scale, "python": _python(site)}
+    keys = [script.fingerprint(request, one.script) + scale for request, one in zip(asked, commands)]
+    return [facts | {"key": key, "script": str(one.script or "")} for key, one in zip(keys, commands)]
 
 
 def start(asked: Sequence[Request], here: Path, *contents: dict, again: bool = True) -> list[Job]:
