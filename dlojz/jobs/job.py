@@ -250,6 +250,16 @@ class Job:
         return self.request.site
 
     @property
+    def host(self) -> str:
+        """The machine in whose own queue it is; empty for a job of a cluster."""
+        return self.content.get("host") or ""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether that is another machine than this one."""
+        return bool(self.host) and self.host != socket.gethostname()
+
+    @property
     def command(self) -> str:
         return shlex.join(self.request.command)
 
@@ -426,7 +436,8 @@ NEVER_QUEUED = "it never reached the queue: its submission was interrupted"
 
 
 def being_submitted(content: dict) -> bool:
-    who = content.get("submitter") or {}
+    if not (who := content.get("submitter")):
+        return False
     if who.get("host") != socket.gethostname():  # another machine's processes cannot be seen from here: give it time
         return time.time() - (content.get("submitted") or 0) < 300
     return processes.alive(who.get("process"))
@@ -465,7 +476,8 @@ def _last_error(file: Path) -> str:
         return ""
     errors = [line for line in lines if re.match(r"(\[?rank\d+\]?: ?)?([\w.]+\.)?\w*(Error|Exception|Interrupt)\b", line)]
     errors = [line for line in errors if "ChildFailedError" not in line]
-    return (errors or lines or [""])[-1]
+    own = [line for line in lines if not re.match(r"(srun|slurmstepd\S*):", line)]  # what Slurm adds says less
+    return (errors or own or lines or [""])[-1]
 
 
 def wait(jobs: Sequence[Job], timeout: float | None = None) -> Sequence[Job]:
@@ -507,6 +519,9 @@ def follow(job: Job, name: str = "out.log") -> Iterator[str]:
 
 def cancel(jobs: Sequence[Job]) -> None:
     active = [job for job in refresh(jobs) if job.status.active and job.id]
+    for job in active:
+        if job.elsewhere:
+            raise UsageError(f"{job.run} is a job of {job.host}: cancel it there")
     for name in {job.launcher for job in active}:
         launcher(name).cancel([job.id for job in active if job.launcher == name])
 

@@ -1,6 +1,6 @@
 """The launcher for one machine: a queue in a folder, first come, first served over the machine's GPUs.
 
-The queue's folder (``DLOJZ_QUEUE``, else one in the user's state folder, by host name) holds one file per job that has not
+The queue's folder (in ``DLOJZ_QUEUE``, else in the user's state folder, by host name) holds one file per job that has not
 ended. A supervisor process (`dlojz.jobs.supervisor`) starts jobs and ends them in time; it is started when it is needed and
 ends by itself. Any process may be killed at any moment: what is in the files, and what the kernel says about the processes
 named there, is enough to go on. Whoever looks at the jobs starts a supervisor if one is missing.
@@ -31,6 +31,8 @@ from . import processes
 from .job import Job, Request, Status, Unreachable, judged, left_exit_code, read_json, write_json
 from .script import environment
 
+HEARTBEAT = 30.0  # seconds between two signs of life of a supervisor
+HEARTBEATS_MISSED = 10  # until other hosts that share the home take its host for dead
 MARK = "DLOJZ_JOB"  # in the environment of all processes of a job
 
 
@@ -179,12 +181,12 @@ def lock(handle: int, kind: int = fcntl.LOCK_EX) -> bool:
     return True
 
 
-def default_folder() -> Path:
-    """``DLOJZ_QUEUE``, else in the user's state folder. A home that several machines share has a queue for each."""
-    if chosen := os.environ.get("DLOJZ_QUEUE"):
-        return Path(chosen).expanduser().absolute()
+def default_folder(host: str | None = None) -> Path:
+    """In ``DLOJZ_QUEUE``, else in the user's state folder: a folder for each host, because they may share a home."""
+    chosen = os.environ.get("DLOJZ_QUEUE")
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "dlojz" / "queue" / socket.gethostname()
+    folder = Path(chosen).expanduser().absolute() if chosen else Path(state) / "dlojz" / "queue"
+    return folder / (host or socket.gethostname())
 
 
 # --- the launcher's four functions ---------------------------------------------------------------------------------------
@@ -212,6 +214,9 @@ def poll(jobs: Sequence[Job]) -> dict[str, Status]:
     if queue.ids() and not queue.supervised():
         revive(queue)
     for job in jobs:
+        if job.elsewhere:
+            answers[job.id] = _seen_from_afar(job)
+            continue
         entry = queue.read(job.id)
         if entry is None or (Path(entry.folder) != job.folder and Path(entry.folder).exists()):
             answers[job.id] = _after_the_queue(job)
@@ -226,6 +231,23 @@ def poll(jobs: Sequence[Job]) -> dict[str, Status]:
             reason = "is being ended" if entry.ending or entry.cancelled else ""
             answers[job.id] = Status("RUNNING", reason, started=entry.started)
     return answers
+
+
+def _seen_from_afar(job: Job) -> Status:
+    """A job of another host that shares our files. Its processes cannot be seen, its supervisor's heartbeat can."""
+    queue = Queue(default_folder(job.host))
+    entry = queue.read(job.id)
+    code = left_exit_code(job.folder)
+    if code is not None and (entry is None or entry.state != "PENDING"):
+        return judged(code, job.status.started)
+    if entry is None or entry.folder != str(job.folder):
+        return dataclasses.replace(job.status, reason=f"it was queued on {job.host}, and only there it can be seen")
+    with contextlib.suppress(OSError):
+        silence = time.time() - (queue.folder / "supervisor").stat().st_mtime
+        if silence > HEARTBEATS_MISSED * HEARTBEAT:
+            reason = f"{job.host}, where it was queued, has given no sign of life for {silence / 60:.0f} minutes"
+            return Status("NODE_FAIL", reason, started=entry.started)
+    return Status("PENDING" if entry.state == "PENDING" else "RUNNING", f"on {job.host}", started=entry.started)
 
 
 def _why_it_waits(place: int | None) -> str:

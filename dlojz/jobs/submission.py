@@ -151,7 +151,9 @@ def _make_folders(runs: Path, asked: Sequence[Request], contents: Sequence[dict]
                 raise UsageError(f"the job script would be wrong: {wrong[0]}")
             (folder / "job.sh").write_text(text, encoding="utf-8")
             (folder / "job.sh").chmod(0o755)
-            sweep = {"group": folders[0].name, "index": index, "size": len(asked)} if len(asked) > 1 else {}
+            sweep: dict = {"group": folders[0].name, "index": index, "size": len(asked)} if len(asked) > 1 else {}
+            if content["launcher"] == "local":
+                sweep["host"] = socket.gethostname()
             facts = {key: content[key] for key in ("launcher", "site", "scale", "python", "key", "script")}
             write_json(folder / "job.json", {"id": "", "submitted": time.time(), "request": dataclasses.asdict(request), **facts,
                                              **sweep, "submitter": who})

@@ -19,7 +19,7 @@ from pathlib import Path
 from ..errors import UsageError
 from . import processes
 from .job import SAVED, Status, explained, judged, left_exit_code, update
-from .local import MARK, Entry, Queue, lock
+from .local import HEARTBEAT, MARK, Entry, Queue, lock
 from .script import SHORTEST_WARNED, WARNING
 
 TICK = 0.1  # seconds
@@ -275,7 +275,11 @@ def main(folder: Path) -> int:
         if (queue.folder / "supervisor.log").stat().st_size > 1_000_000:
             os.truncate(queue.folder / "supervisor.log", 0)
     supervisor = Supervisor(queue)
+    beat = float("-inf")
     while True:
+        if time.monotonic() > beat + HEARTBEAT:
+            os.utime(held)
+            beat = time.monotonic()
         if not supervisor.idle():
             with queue.locked(patience=float("inf")):
                 if not supervisor.look():

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -19,8 +20,9 @@ class Workspace:
 
     def __init__(self, folder: Path, queue: Path):
         self.folder = folder
-        self.queue_folder = queue
-        self.queue = local.Queue(queue)
+        self.queues = queue  # DLOJZ_QUEUE
+        self.queue = local.Queue(queue / socket.gethostname())
+        self.queue_folder = self.queue.folder
 
     def script(self, name: str, text: str) -> str:
         (self.folder / name).write_text(textwrap.dedent(text))
@@ -37,7 +39,7 @@ class Workspace:
 
     def mine(self) -> list[int]:
         """Everything that runs for this workspace."""
-        return [pid for pid in processes.marked(f"DLOJZ_QUEUE={self.queue_folder}") if pid != os.getpid()]
+        return [pid for pid in processes.marked(f"DLOJZ_QUEUE={self.queues}") if pid != os.getpid()]
 
     def supervisors(self) -> list[int]:
         found = []

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -349,6 +350,24 @@ def test_machine_restarted(ws, sleeper):
         other.wait()
 
 
+def test_a_job_of_another_host_that_shares_the_home(ws, sleeper, monkeypatch):
+    job = submit("sleeper.py")
+    pid = pid_of(job)
+    assert job.state == "RUNNING"
+    with monkeypatch.context() as there:
+        there.setattr(socket, "gethostname", lambda: "another-host")
+        assert (job.state, job.reason) == ("RUNNING", f"on {ws.queue_folder.name}")
+        with pytest.raises(UsageError, match="cancel it there"):
+            job.cancel()
+        mine = submit("quick.py").wait(15)  # this host has a queue of its own, with the same numbers
+        assert (mine.state, mine.id, job.id) == ("COMPLETED", "1", "1")
+        assert job.state == "RUNNING" and not gone(pid)
+        ws.kill_supervisor()
+        long_ago = time.time() - 3600
+        os.utime(ws.queue_folder / "supervisor", (long_ago, long_ago))
+        assert job.state == "NODE_FAIL" and "no sign of life for 60 minutes" in job.reason
+
+
 def test_clock_set_back(ws, sleeper, monkeypatch):
     job = submit("sleeper.py", time="0:02")
     pid_of(job)
@@ -433,7 +452,7 @@ def test_queue_folder_cannot_be_made(ws, tmp_path, monkeypatch, place):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_queue_folder_read_only(ws):
-    ws.queue_folder.mkdir()
+    ws.queue_folder.mkdir(parents=True)
     ws.queue_folder.chmod(0o500)
     with pytest.raises(UsageError, match="queue"):
         submit("quick.py")
@@ -524,7 +543,7 @@ def test_disk_full_while_a_job_runs(ws, small_disk, sleeper, monkeypatch, wait_u
 
 def test_disk_of_the_queue_full(ws, small_disk, monkeypatch):
     monkeypatch.setenv("DLOJZ_QUEUE", str(small_disk / "queue"))
-    (small_disk / "queue" / "jobs").mkdir(parents=True)
+    local.Queue().make()
     filled = fill(small_disk)
     with pytest.raises(UsageError, match=r"queue.*No space left"):
         submit("quick.py")
