@@ -809,6 +809,16 @@ def test_workspace_that_cannot_be_written(tmp_path):
     assert stack.write_error(tmp_path) is None
 
 
+def test_a_current_folder_that_was_deleted(tmp_path, monkeypatch):
+    monkeypatch.delenv("DLOJZ_WORKSPACE", raising=False)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    finding = only(stack.say_workspace(stack.look_workspace()))
+    assert finding.level == BROKEN and "was deleted" in finding.text
+    assert "work" not in stack.disk_folders()
+
+
 def test_no_workspace(tmp_path, monkeypatch):
     monkeypatch.delenv("DLOJZ_WORKSPACE", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -46,7 +46,7 @@ def look_site() -> dict:
 
 def say_site(site: dict, has_slurm: bool) -> Iterator[Finding]:
     if site["error"]:
-        yield broken("Site", site["error"], "`dlojz sites` lists what there is.")
+        yield broken("Site", site["error"], "Mend DLOJZ_SITE, the line `site` in workspace.toml, or the site's file.")
         return
     where = "this machine's own queue" if site["launcher"] == "local" else "Slurm"
     sizes = f"{site['model']}, {site['image_size']} px, batches of {site['batch_size']}"
@@ -191,7 +191,10 @@ def look_workspace() -> dict:
     try:
         folder = workspace.find()
     except UsageError as error:
-        return {"folder": None, "why": str(error), "chosen": bool(os.environ.get("DLOJZ_WORKSPACE"))}
+        mend = "Or unset DLOJZ_WORKSPACE." if os.environ.get("DLOJZ_WORKSPACE") else ""
+        return {"folder": None, "why": str(error), "mend": mend}
+    except FileNotFoundError:
+        return {"folder": None, "why": "the current folder was deleted", "mend": "cd to a folder that is there."}
     runs = folder / "runs"
     tried = {str(place): write_error(place) for place in (folder, runs) if place.exists()}
     runs_count = sum(1 for child in runs.iterdir() if child.is_dir()) if runs.is_dir() else None
@@ -219,8 +222,8 @@ def shadows(folder: Path) -> list[str]:
 def say_workspace(facts: dict) -> Iterator[Finding]:
     folder = facts["folder"]
     if folder is None:
-        if facts["chosen"]:
-            yield broken("Workspace", facts["why"], "Or unset DLOJZ_WORKSPACE.")
+        if facts["mend"]:
+            yield broken("Workspace", facts["why"], facts["mend"])
         else:
             yield note(
                 "Workspace",
@@ -341,8 +344,10 @@ def say_ports(facts: dict) -> Iterator[Finding]:
 
 def disk_folders() -> dict[str, Path]:
     """The folders whose disks matter, by their use."""
+    folders = {"the kit's cache": paths.cache(), "temporary files": Path(tempfile.gettempdir())}
     try:
-        work = workspace.find()
+        return {"work": workspace.find(), **folders}
     except UsageError:
-        work = Path.cwd()
-    return {"work": work, "the kit's cache": paths.cache(), "temporary files": Path(tempfile.gettempdir())}
+        return {"work": Path.cwd(), **folders}
+    except OSError:  # the current folder was deleted: see look_workspace
+        return folders
