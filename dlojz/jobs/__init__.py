@@ -18,7 +18,7 @@ from types import ModuleType
 
 from .. import workspace
 from ..errors import UsageError
-from .job import Group, Job, Status, StillRunning, load, refresh, table, table_html
+from .job import NAME, Group, Job, Status, StillRunning, load, refresh, table, table_html
 from .submission import numbered, submit
 
 __all__ = ["Group", "Job", "Jobs", "Status", "StillRunning", "jobs", "submit"]
@@ -58,19 +58,22 @@ class Jobs:
         return Group(refresh(sorted(members, key=lambda member: member.content.get("index", 0))))
 
     def __iter__(self) -> Iterator[Job]:
-        found = []
-        try:
-            entries = list(os.scandir(self._runs()))
-        except FileNotFoundError:
-            entries = []
-        for entry in entries:
-            if not entry.name.startswith(".") and (job := load(Path(entry.path))):
-                found.append(job)
+        return iter(self._all())
+
+    def _all(self) -> list[Job]:
+        found = [job for folder in self._folders() if (job := load(Path(folder)))]
         found.sort(key=lambda job: (job.submitted or 0, job.run))
-        return iter(refresh(found))
+        refresh(found)
+        return found
+
+    def _folders(self) -> list[str]:
+        try:
+            return [entry.path for entry in os.scandir(self._runs()) if not entry.name.startswith(".")]
+        except FileNotFoundError:
+            return []
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return sum(os.path.exists(f"{folder}/{NAME}") for folder in self._folders())  # `list(jobs)` asks this first: be quick
 
     def __bool__(self) -> bool:
         return True
@@ -87,7 +90,7 @@ class Jobs:
 
     def text(self, most: int | None = SHOWN) -> str:
         """A table of the latest runs; of all with ``most=None``."""
-        found = list(self)
+        found = self._all()
         shown = found if most is None else found[-most:]
         left_out = len(found) - len(shown)
         return (f"({left_out} earlier runs are not shown)\n" if left_out else "") + table(shown)
@@ -96,7 +99,7 @@ class Jobs:
         return self.text()
 
     def _repr_html_(self) -> str:
-        found = list(self)
+        found = self._all()
         left_out = len(found) - SHOWN
         note = f"<p>{left_out} earlier runs are not shown.</p>" if left_out > 0 else ""
         return note + table_html(found[-SHOWN:])
