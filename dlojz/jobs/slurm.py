@@ -51,8 +51,9 @@ class Answer:
     err: str
 
 
-def run(*words: str, limit: float = QUERY_LIMIT, cwd: Path | None = None) -> Answer:
+def run(*words: str, limit: float | None = None, cwd: Path | None = None) -> Answer:
     """One of Slurm's commands. Raises Unreachable when nobody answered, UsageError when the command is not installed."""
+    limit = limit or QUERY_LIMIT
     try:
         # a session of its own: the notebook's interrupt button must not cut off an sbatch in flight
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=limit,

@@ -117,7 +117,8 @@ class Seen:
             return Status(state, (added or reason_in_words(self.why)) + start)
         if state == "FAILED":
             added = reason_in_words(self.why) or ("" if code is None else judged(code).reason)
-        return Status(state, added, code, self.started, None if state in ACTIVE else self.ended)
+        never_ran = state == "CANCELLED" and self.started == self.ended
+        return Status(state, added, code, None if never_ran else self.started, None if state in ACTIVE else self.ended)
 
 
 def job_id(output: str) -> str:

@@ -151,14 +151,15 @@ def slurm_says(*words):
     return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False).stdout
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def lab(slurm, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cluster") / "work space"  # a blank, on purpose
     lab = Lab(folder)
     make_images(folder / "images")
-    launcher.POLL_EVERY = 0.5  # so that tests see short states
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    return lab
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launcher, "POLL_EVERY", 0.5)  # so that tests see short states
+        patch.setenv("OMP_NUM_THREADS", "1")  # all nodes share the cores of this machine
+        yield lab
 
 
 def make_images(folder):
@@ -172,21 +173,21 @@ def make_images(folder):
                 Image.new("RGB", (40, 36), colour).save(folder / part / name / f"{number}.jpg")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def jobs(lab):
     """Everything that can run side by side, submitted at once. The slowest are first."""
     def small(name, *commands, **more):
         return lab.submit(name, *commands, **{"gpus": 0, "partition": "cpu", **more})
 
     timeout = small("timeout", "stubborn.py", seconds=60)
-    preempted = lab.submit("preempted", f"train.py {SIZES} -e 20 --checkpoint-every 5", partition="spot", gpus=4,
+    preempted = lab.submit("preempted", f"train.py {SIZES} -e 12 --checkpoint-every 5", partition="spot", gpus=4,
                            directives=("--nodelist=node4",))
     train = lab.submit("train", f"meet.py {SIZES} -e 2", nodes=2, gpus=4, processes=4)
     return SimpleNamespace(
         timeout=timeout,
         preempted=preempted,
         train=train,
-        straight=lab.submit("straight", f"train.py {SIZES} -e 20", directives=(f"--dependency=afterany:{train.id}",)),
+        straight=lab.submit("straight", f"train.py {SIZES} -e 12", directives=(f"--dependency=afterany:{train.id}",)),
         one=lab.submit("one", "say.py 0 0 a\\ b"),
         nodefail=lab.submit("nodefail", "say.py 60", directives=("--nodelist=node3", "--no-requeue")),
         putback=lab.submit("putback", "twice.py", directives=("--nodelist=node3",)),
@@ -203,7 +204,7 @@ def jobs(lab):
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def disturbed(lab, jobs):
     """What stops running jobs, all at once, because each of them then waits for 12 to 17 s before it starts again: a node
     fails, somebody puts a job back into the queue, the warning before a time limit comes, a job of higher priority comes."""
@@ -335,7 +336,7 @@ def test_preemption_and_resume_give_the_same_result(jobs, disturbed):
 
     resumed, straight = records.read(jobs.preempted.folder), records.read(jobs.straight.folder)
     assert len(resumed.starts) == 2 and len(straight.starts) == 1
-    assert 0 < resumed.start["resumed_at"] < 400
+    assert 0 < resumed.start["resumed_at"] < 240
     assert [(step["step"], step["loss"]) for step in resumed.steps] == [(step["step"], step["loss"]) for step in straight.steps]
     last, expected = resumed.validations[-1], straight.validations[-1]
     assert (last["loss"], last["accuracy"]) == (expected["loss"], expected["accuracy"])
@@ -429,6 +430,49 @@ def test_submitted_from_inside_a_job(lab):
     assert len({one["host"] for one in said(inner)}) == 2
 
 
+# ---------------------------------------------------------------------------------------------------------------- the verbs
+
+
+def dlojz(lab, *words, code=0, before="pass"):
+    """The shell's verbs, in the workspace: what they print. ``before`` is Python that runs first."""
+    environment = os.environ | {"DLOJZ_SITE": "test-cluster", "PYTHONPATH": str(ROOT)}
+    start = f"import sys; from dlojz import cli; {before}; sys.exit(cli.main(sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", start, *words], cwd=lab.folder, env=environment, capture_output=True, text=True,
+                          timeout=120, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_verbs_in_a_shell(lab):
+    assert "submitted as job" in dlojz(lab, "submit", "--name", "shell", "--time", "5", "--", "say.py", "60")
+    assert "already there" in dlojz(lab, "submit", "--name", "shell", "--time", "5", "--", "say.py", "60")
+    wait_for(lambda: "RUNNING" in dlojz(lab, "jobs"), "RUNNING")
+    wait_for(lambda: '"SLURM_PROCID": "0"' in dlojz(lab, "log", "shell"), "the log")
+    dlojz(lab, "cancel", "shell")
+    wait_for(lambda: re.search("shell-001 +CANCELLED", dlojz(lab, "jobs")), "CANCELLED")
+    refused = dlojz(lab, "submit", "--account", "nosuch", "--", "say.py", code=2)
+    assert re.fullmatch(r"dlojz: Slurm refused the job \(Invalid account .*\n", refused)
+
+
+def test_the_verbs_in_python(lab, monkeypatch):
+    from dlojz import jobs, submit
+
+    monkeypatch.setenv("DLOJZ_SITE", "test-cluster")
+    monkeypatch.setenv("DLOJZ_WORKSPACE", str(lab.folder))
+    group = submit(["say.py 0 0 a", "say.py 0 5 b"], name="python", time=5)
+    two = submit("say.py", name="nodes", nodes=2, gpus=4, time=5)
+    assert submit(["say.py 0 0 a", "say.py 0 5 b"], name="python", time=5)[0].found
+    group.wait(60)
+    assert group.states == ["COMPLETED", "FAILED"]
+    assert (group[1].exit_code, group[0].log.count('"a"')) == (5, 1)
+    assert two.wait(60).state == "COMPLETED"
+    assert two.log.count('"SLURM_NTASKS": "4"') == 4
+    assert jobs["nodes"].id == two.id and two.elapsed < 60
+    again = two.rerun()
+    assert again.id != two.id and again.wait(60).state == "COMPLETED"
+
+
 # ------------------------------------------------------------------------------------------- part 2: answers that never come
 
 
@@ -453,9 +497,9 @@ def test_an_answer_that_is_lost(lab, tmp_path, monkeypatch):
     assert (tmp_path / "calls").read_text() == "x\n" and count_in_queue(lab, "lost") == 1
 
 
-def test_a_submitter_that_is_killed(lab, tmp_path):
+def test_a_submitter_that_is_killed(lab, tmp_path, monkeypatch):
     """The job is in the queue, its id was never written down: it is found, and so are the tasks of a sweep."""
-    folders, request = lab.run_folders("orphan", ["say.py 5", "say.py 5"])
+    folders, request = lab.run_folders("orphan", ["say.py", "say.py"])
     shim(tmp_path, "sbatch", f'{shutil.which("sbatch")} "$@" > /dev/null; kill -9 $PPID')
     code = (f"from pathlib import Path; from dlojz.jobs import slurm; from dlojz.jobs.job import Request\n"
             f"slurm.submit([Path(f) for f in {[str(folder) for folder in folders]!r}], {request!r})")
@@ -466,6 +510,8 @@ def test_a_submitter_that_is_killed(lab, tmp_path):
     assert list(found) == folders and count_in_queue(lab, "orphan") == 2
     jobs = [as_job(found[folder], folder) for folder in folders]
     assert [wait(job).state for job in jobs] == ["COMPLETED", "COMPLETED"]
+    monkeypatch.setattr(launcher, "_queue", launcher.Queue(ask=dict))
+    assert launcher.recover(folders) == found, "the accounting finds what the queue has forgotten"
 
 
 @pytest.mark.parametrize("kind", ["missing", "refuses"])
@@ -513,16 +559,22 @@ def test_the_controller_is_stopped_and_started_again(lab, monkeypatch):
             errors.append(f"{name}: {error!r}")
 
     threads = [
-        threading.Thread(target=act, args=("submit", lambda: lab.submit("meanwhile", "say.py"))),
+        threading.Thread(target=act, args=("submit", lambda: lab.submit("meanwhile", "say.py", gpus=0, partition="cpu"))),
         threading.Thread(target=act, args=("cancel", lambda: launcher.cancel([running.id]))),
     ]
-    for thread in threads:
-        thread.start()
-    with pytest.raises(Unreachable, match=r"Slurm does not answer \(?.*try again in a minute"):
-        while True:  # the last answer is good for two seconds
-            status(running)
-            time.sleep(0.2)
-    start_controller()
+    impatient = "from dlojz.jobs import slurm; slurm.PATIENCE, slurm.QUERY_LIMIT, slurm.SUBMIT_LIMIT = 1, 1, 1"
+    ask = ("submit", "--name", "verb", "--partition", "cpu", "--gpus", "0", "--", "say.py")
+    try:
+        for thread in threads:
+            thread.start()
+        with pytest.raises(Unreachable, match=r"^Slurm does not answer \(.*\): try again in a minute$"):
+            while True:  # the last answer is good for two seconds
+                status(running)
+                time.sleep(0.2)
+        assert "submit again in a minute, nothing is done twice" in dlojz(lab, *ask, before=impatient, code=2)
+        assert "Slurm does not answer" in dlojz(lab, "jobs", before=impatient)
+    finally:
+        start_controller()
     for thread in threads:
         thread.join(timeout=90)
     assert errors == [] and set(outcome) == {"submit", "cancel"}
@@ -530,6 +582,9 @@ def test_the_controller_is_stopped_and_started_again(lab, monkeypatch):
     assert wait(outcome["submit"]).state == "COMPLETED", output(outcome["submit"])
     assert count_in_queue(lab, "meanwhile") == 1
     assert wait(running).state == "CANCELLED"
+    assert "submitted as job" in dlojz(lab, *ask)
+    assert "already there" in dlojz(lab, *ask)
+    assert count_in_queue(lab, "verb") == 1
 
 
 def _answers(job):
