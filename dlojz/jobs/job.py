@@ -538,7 +538,7 @@ def rows(jobs: Sequence[Job]) -> list[tuple[str, ...]]:
         status = job.status
         spent = "" if status.started is None else sites.duration(max(0, (status.ended or time.time()) - status.started))
         place = f" ({status.position})" if status.position else ""
-        note = f"  [{status.reason}]" if status.reason and status.state not in ("RUNNING", "COMPLETED") else ""
+        note = f"  [{status.reason}]" if status.reason and status.state != "COMPLETED" else ""
         shown.append((job.run, status.state + place, spent, str(job.request.gpus), _one_line(job.command + note, 100)))
     return shown
 
