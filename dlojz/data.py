@@ -16,6 +16,7 @@ import math
 import os
 import random
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -242,11 +243,10 @@ def read_image(path: str | Path, image_size: int, crop: Crop) -> torch.Tensor:
     pixels = torch.from_numpy(np.array(_rgb(image)))
     if turn > 1:
         pixels = _turned(pixels, turn)
-    if pixels.shape[1] != width:
-        shrunk = round(width / pixels.shape[1])
-        left, top, w, h = left // shrunk, top // shrunk, max(1, round(w / shrunk)), max(1, round(h / shrunk))
+    shrunk = round(width / pixels.shape[1])
+    left, right, top, bottom = (round(edge / shrunk) for edge in (left, left + w, top, top + h))
     # torch's resize of uint8 in channels-last order is vectorised: four times as quick as Pillow's, and looks the same.
-    pixels = pixels[None, top : top + h, left : left + w].permute(0, 3, 1, 2)
+    pixels = pixels[None, top:bottom, left:right].permute(0, 3, 1, 2)
     return interpolate(pixels, (image_size, image_size), mode="bilinear", antialias=True)[0].contiguous()
 
 
@@ -265,7 +265,9 @@ def _orientation(image: Image.Image) -> int:
     if "exif" not in image.info:
         return 1
     try:
-        turn = image.getexif().get(0x0112, 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            turn = image.getexif().get(0x0112, 1)
     except Exception:  # a broken tag is no reason to lose the picture
         return 1
     return turn if turn in range(1, 9) else 1
