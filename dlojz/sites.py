@@ -155,7 +155,7 @@ class Site:
     account_variable: str = _key("", "the name of an environment variable, in quotes",
                                  lambda v: isinstance(v, str) and re.fullmatch(r"[A-Za-z_]\w*", v) is not None)
     modules: tuple[str, ...] = _modules()
-    python: str = _text()  # "": this Python, or `python` where modules bring one
+    python: str = _text()  # "this": the Python that submits; "": that too, but `python` where modules are loaded; or a path
     directives: tuple[str, ...] = _words('a list of options of sbatch, such as ["--hint=nomultithread"]',
                                          lambda v: re.fullmatch(r"--[a-z][\w-]*(=[^\s'\"`;$\\]+)?", v) is not None)
     data: str = _text()  # the folder of shared data sets; may hold $VARIABLES

@@ -86,6 +86,15 @@ def test_another_site(ws):
     assert "#SBATCH --account=abc@h100\n" in done.stdout and "#SBATCH --nodes=2\n" in done.stdout
 
 
+def test_the_python_of_a_job(ws, tmp_path):
+    for setting, expected in (("", "python"), ('python = "this"', sys.executable),
+                              ('python = "$HOME/bin/python"', "/home/me/bin/python")):
+        (tmp_path / "c.toml").write_text(f'launcher = "slurm"\nmodules = ["a/1"]\n{setting}\n')
+        done = ws.shell("submit", "--dry-run", "--site", str(tmp_path / "c.toml"), "--", "quick.py",
+                        env={**os.environ, "HOME": "/home/me"})
+        assert f'"${{start[@]}}" {expected} "${{script[@]}}"' in done.stdout, done.stderr
+
+
 def test_sites(ws):
     done = ws.shell("sites")
     assert done.returncode == 0 and "* laptop" in done.stdout
