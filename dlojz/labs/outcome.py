@@ -1,0 +1,53 @@
+"""What a check comes to."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+
+SOLVED, WRONG, NOT_ATTEMPTED, CANNOT_CHECK = "SOLVED", "WRONG", "NOT_ATTEMPTED", "CANNOT_CHECK"
+STATES = (SOLVED, WRONG, NOT_ATTEMPTED, CANNOT_CHECK)
+EXIT_CODES = {SOLVED: 0, WRONG: 1, CANNOT_CHECK: 2, NOT_ATTEMPTED: 3}
+TITLES = {SOLVED: "solved", WRONG: "not yet right", NOT_ATTEMPTED: "not attempted yet", CANNOT_CHECK: "cannot be checked"}
+COLOURS = {SOLVED: "#1a7f37", WRONG: "#b35900", NOT_ATTEMPTED: "#57606a", CANNOT_CHECK: "#57606a"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A check's answer, for a learner.
+
+    ``message`` says what was seen, what was expected and where to look. ``verified`` names what the check has seen to be right,
+    ``unverified`` what this machine could not show. True where solved.
+    """
+
+    lab: str
+    state: str
+    message: str = ""
+    verified: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def __bool__(self) -> bool:
+        return self.state == SOLVED
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.state]
+
+    @property
+    def title(self) -> str:
+        return f"{self.lab}: {TITLES[self.state]}"
+
+    def __repr__(self) -> str:
+        lines = [self.title, *self.message.splitlines()]
+        for label, sentences in (("Verified", self.verified), ("Not verified here", self.unverified)):
+            lines += [f"{label}: {sentence}." for sentence in sentences]
+        return "\n  ".join(lines)
+
+    def _repr_html_(self) -> str:
+        parts = [f"<b style='color:{COLOURS[self.state]}'>{html.escape(self.title)}</b>"]
+        parts += [f"<div>{html.escape(line)}</div>" for line in self.message.splitlines()]
+        for label, sentences in (("Verified", self.verified), ("Not verified here", self.unverified)):
+            parts += [f"<div style='color:#57606a'>{label}: {html.escape(sentence)}.</div>" for sentence in sentences]
+        colour = COLOURS[self.state]
+        return f"<div style='border-left:4px solid {colour};padding:2px 10px;margin:4px 0'>{''.join(parts)}</div>"

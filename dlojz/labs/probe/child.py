@@ -1,0 +1,178 @@
+"""One run of the trainee's script, in a process that ends with it: bounded, watched, and its facts noted."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import mmap
+import os
+import resource
+import runpy
+import signal
+import struct
+import sys
+import traceback
+import warnings
+
+from .log import Log, error, place
+
+FILE_SIZE = 2**30  # bytes that one file may grow to
+CPU_SECONDS = 300  # should everything that watches this process be killed
+
+
+def run(request: dict) -> None:
+    """Never returns. ``request``: see `dlojz.labs.probe.session.Session.start`."""
+    code, leave = 1, os._exit
+    try:
+        code = _run(request)
+    except BaseException as failure:  # the probe's own fault
+        traceback.print_exc()
+        with contextlib.suppress(OSError), open(request["facts"], "a") as file:
+            file.write("\n" + json.dumps({"what": "broken", "message": f"{type(failure).__name__}: {failure}"}) + "\n")
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        leave(code)
+
+
+def _run(request: dict) -> int:
+    _bound(request["processes"])
+    stack = open(request["stack"], "w")  # noqa: SIM115  (it must stay open)
+    faulthandler.register(signal.SIGUSR2, file=stack, all_threads=True)
+    os.environ.update(request["env"])
+    os.chdir(request["folder"])
+    import torch
+
+    log = Log(request["facts"], request["script"], os.path.dirname(torch.__file__))
+    _watch_processes(log, request["processes"])
+    sys.dont_write_bytecode = True
+    sys.argv = [request["script"], *request["arguments"]]
+    sys.path[0:0] = [os.path.dirname(request["script"])]
+    log.place = lambda tensor: str(tensor.device)
+    _stand_in(request["options"])
+    watched, modes = _install(log, request["observe"], request["options"])
+    _notice_ends(log)
+    with contextlib.ExitStack() as stack_of_modes:
+        for mode in modes:
+            stack_of_modes.enter_context(mode)
+        code = _execute(log, request["script"])
+    for observer in watched:
+        if hasattr(observer, "finish"):
+            observer.finish()
+    log.write({"what": "end", "step": log.step, "code": code})
+    return code
+
+
+def _execute(log: Log, script: str) -> int:
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        log.write({"what": "exit", "step": log.step, "how": "SystemExit", "code": code, "message": str(stop.code or ""), **place(stop, log)})
+        return code
+    except BaseException as failure:
+        log.write(error(failure, log))
+        return 1
+    return 0
+
+
+def _install(log: Log, names: list[str], options: dict):
+    """The observers, and the modes that they need."""
+    from . import observe
+
+    observers = [observe.load(name)(log, options) for name in names]
+    if options.get("gpus"):
+        from . import pretend
+
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        observers.append(pretend.Observer(log, options["gpus"]))
+    for observer in observers:
+        observer.install()
+    modes = []
+    if any(hasattr(o, "before_op") or hasattr(o, "after_op") for o in observers):
+        from .modes import Calls, Operations
+
+        modes = [Operations(log, observers), Calls(log, observers)]
+    return observers, modes
+
+
+def _stand_in(options: dict) -> None:
+    """Let the script believe that it is the process with this number on its node, though it runs alone."""
+    rank = options.get("local_rank")
+    if rank is not None:
+        from ... import distributed
+
+        os.environ["LOCAL_RANK"] = str(rank)
+        alone = distributed.Processes(local_rank=rank, local_size=rank + 1, launcher="torchrun")
+        distributed.processes = lambda *_: alone
+
+
+def _notice_ends(log: Log) -> None:
+    """The script reports what stops it in words of its own and leaves: hear of it before that."""
+    from ... import faults
+
+    explain, leave = faults.explain, os._exit
+
+    def explained(failure, *args, **kwargs):
+        log.write(error(failure, log))
+        return explain(failure, *args, **kwargs)
+
+    def left(code):
+        log.note("exit", how="os._exit", code=code, message="")
+        leave(code)
+
+    faults.explain, os._exit = explained, left
+
+
+# ----------------------------------------------------------------------------------------------------------------- limits
+def _bound(processes: int) -> None:
+    os.setsid()
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        _limit(resource.RLIMIT_FSIZE, FILE_SIZE)
+        _limit(resource.RLIMIT_CPU, CPU_SECONDS)
+    with contextlib.suppress(OSError):  # let this process go first where memory is short
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    with contextlib.suppress(Exception):  # Linux: end with the host
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+    if os.geteuid() != 0:  # it counts all threads of the user, and root is not bound by it
+        with contextlib.suppress(OSError, ValueError):
+            _limit(resource.RLIMIT_NPROC, _threads_of_user() + processes + 256)
+
+
+def _limit(which: int, value: int) -> None:
+    _, hard = resource.getrlimit(which)
+    resource.setrlimit(which, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+
+
+def _threads_of_user() -> int:
+    count, uid = 0, os.getuid()
+    for entry in os.scandir("/proc"):
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and entry.stat().st_uid == uid:
+                count += len(os.listdir(f"{entry.path}/task"))
+    return count
+
+
+STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"))
+
+
+def _watch_processes(log: Log, most: int) -> None:
+    """Count the processes that the script and its children start, in memory that they share; end them all at one too many."""
+    shared = mmap.mmap(-1, 8)
+
+    def hook(event, _):
+        if event in STARTS:
+            count = struct.unpack("q", shared[:8])[0] + 1
+            shared[:8] = struct.pack("q", count)
+            if count > most:
+                log.write({"what": "processes", "step": log.step, "count": count, **log._caller()})
+                os.killpg(0, signal.SIGKILL)
+
+    sys.addaudithook(hook)
+    warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork.*", category=DeprecationWarning)

@@ -1,0 +1,139 @@
+"""What one run of the trainee's script did, for a check to read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+
+class Event(dict):
+    """One fact: ``event.dtype`` is ``event["dtype"]``. Every fact has ``what``, ``step``, ``line``, ``file`` and ``by``."""
+
+    __getattr__ = dict.get
+
+
+class Unfinished(Exception):
+    """A fact is missing because the script ended before it: the run says how."""
+
+    def __init__(self, facts: Facts):
+        super().__init__(str(facts.ended))
+        self.facts = facts
+
+
+class Facts:
+    """Begins to run when it is made, and waits for the end of the run when it is first read.
+
+    ``ranks``: the facts of each process, where there are several; those of rank 0 are this one.
+    """
+
+    def __init__(self, session, processes, command: str, ranks: list[Facts] | None = None):
+        self.command = command
+        self._session = session
+        self._processes = processes
+        self._process = processes[0]
+        self._events: list[Event] | None = None
+        self.ranks = ranks or [self]
+        for rank, process in enumerate(processes[1:], 1):
+            self.ranks.append(Facts(session, [process], f"{command} (rank {rank})", self.ranks))
+
+    @property
+    def events(self) -> list[Event]:
+        if self._events is None:
+            self._session.wait(self._processes)
+            self._events = read(self._process.facts)
+        return self._events
+
+    def all(self, what: str, **like) -> list[Event]:
+        """The facts of this kind, in order, whose values are like these. A value may be a function that says whether it fits."""
+        return [event for event in self.events if event.what == what and all(_fits(event.get(key), want) for key, want in like.items())]
+
+    def first(self, what: str, **like) -> Event | None:
+        return next(iter(self.all(what, **like)), None)
+
+    def need(self, what: str, **like) -> Event:
+        """The first such fact of a run that cannot do without one. Raises Unfinished where the script ended before it."""
+        event = self.first(what, **like)
+        if event is None:
+            raise Unfinished(self)
+        return event
+
+    def every_step(self, what: str, **like) -> Event | None:
+        """The first of these facts that the same line leads to again in another step."""
+        seen: dict[tuple, Event] = {}
+        for event in self.all(what, **like):
+            if event.line is not None and event.step != seen.setdefault((event.file, event.line), event).step:
+                return event
+        return None
+
+    @property
+    def completed(self) -> bool:
+        """Whether the script ended by itself, without an error, after it had trained."""
+        return self.ended.how == "completed"
+
+    @property
+    def ended(self) -> Event:
+        """How the run ended: ``how`` (completed, error, exit, signal, time, memory, processes, alone, broken), ``line``, ``file``, ``message``.
+
+        ``message`` is a sentence without the place: "stops with TypeError: …".
+        """
+        process, events = self._process, self.events
+        status = process.status or 0
+        if broken := self.first("broken"):
+            return Event(broken, how="broken", line=None, message=f"could not be watched: {broken.message}")
+        found = self.first("processes")
+        if found or process.killed == "processes":
+            where = found or self._stood()
+            return Event(where, how="processes", message=f"starts more than {self._session.limits.processes} processes")
+        if process.killed == "time":
+            message = f"was still running after {self._session.limits.seconds:.0f} seconds"
+            return Event(self._stood(), how="time", message=message)
+        if process.killed == "memory":
+            return Event(self._stood(), how="memory", message=f"needs more than {self._session.limits.memory / 1e9:.1f} GB of memory")
+        if process.killed == "alone":
+            return Event(self._stood(), how="alone", message="waited for another process that had ended already")
+        if error := self.first("error"):
+            return Event(error, how="error", message=f"stops with {error.kind}" + (f": {error.message}" if error.message else ""))
+        if os.WIFSIGNALED(status):
+            name = signal.Signals(os.WTERMSIG(status)).name
+            return Event(how="signal", line=None, message=f"was ended by the signal {name}")
+        end, exit_ = self.first("end"), (self.all("exit") or [None])[-1]
+        if end and not end.code and end.step:
+            return Event(how="completed", line=None, message="ran to its end")
+        code = os.waitstatus_to_exitcode(status)
+        trained = f"after {events[-1].step} steps" if events and events[-1].step else "before it had trained"
+        return Event(exit_ or {"line": None}, how="exit", message=f"ends with exit code {code} {trained}")
+
+    def _stood(self) -> dict:
+        """Where the script stood when it was ended, from the stacks that it wrote."""
+        try:
+            text = self._process.stack.read_text(errors="replace")
+        except OSError:
+            return {"line": None}
+        for file, line in re.findall(r'File "(.+?)", line (\d+)', text):
+            if Path(file).parent == self._session.script.parent:
+                return {"file": Path(file).name, "line": int(line)}
+        return {"line": None}
+
+
+def read(path: Path) -> list[Event]:
+    """The facts in a file; a torn last line is left out."""
+    events = []
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError:
+        return events
+    for line in lines:
+        try:
+            fact = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(fact, dict) and "what" in fact:
+            events.append(Event(fact))
+    return events
+
+
+def _fits(value, want) -> bool:
+    return bool(want(value)) if callable(want) else value == want

@@ -1,0 +1,114 @@
+"""The facts of one run, written as they happen, one JSON object a line: what came before a kill is there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+MOST = 2000  # facts of one kind that are kept: a loop without an end must not fill the disk
+KIT = Path(__file__).resolve().parents[2]
+
+
+class Log:
+    """Where observers note what they see, and the little that they share.
+
+    ``step`` counts the forward passes in training; ``model`` is the module of the latest one, ``loss`` the value of its loss.
+    ``quiet`` is true while an observer computes something itself, which must not be noted.
+    """
+
+    def __init__(self, path: str, script: str, torch_folder: str):
+        self.script = script
+        self.folder = os.path.dirname(script)
+        self.step = 0
+        self.model = None
+        self.loss: float | None = None
+        self.quiet = False
+        self.place = None  # (tensor) -> its device, as text
+        self._torch = torch_folder
+        self._kinds: dict[str, str] = {}
+        self._counts: Counter = Counter()
+        self._pid = os.getpid()
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def note(self, what: str, **facts) -> None:
+        """Add a fact, with the step and the line of the trainee's code that led to it.
+
+        ``by`` is "own" where that line asked for it directly, else the part of the kit or of torch that it went through.
+        """
+        if self.quiet or os.getpid() != self._pid:  # a loader's worker
+            return
+        self._counts[what] += 1
+        if self._counts[what] > MOST:
+            return
+        self.write({"what": what, "step": self.step, **self._caller(), **facts})
+
+    def write(self, fact: dict) -> None:
+        with contextlib.suppress(OSError):  # the trainee's code may close every file
+            os.write(self._fd, json.dumps(fact, default=str).encode() + b"\n")
+
+    @contextlib.contextmanager
+    def silence(self):
+        before, self.quiet = self.quiet, True
+        try:
+            yield
+        finally:
+            self.quiet = before
+
+    def is_own(self, file: str) -> bool:
+        """Whether this is the trainee's script or a file beside it."""
+        return file == self.script or os.path.dirname(file) == self.folder
+
+    def _caller(self) -> dict:
+        frame, by = sys._getframe(2), "own"
+        while frame is not None:
+            kind = self._kind(frame.f_code.co_filename)
+            if kind == "own":
+                return {"line": frame.f_lineno, "file": os.path.basename(frame.f_code.co_filename), "by": by}
+            if kind and by != "kit":
+                by = kind
+            frame = frame.f_back
+        return {"line": None, "file": None, "by": by}
+
+    def _kind(self, file: str) -> str:
+        """The part of the software that a file belongs to; empty for what does not count as one."""
+        if file not in self._kinds:
+            self._kinds[file] = self._find_kind(file)
+        return self._kinds[file]
+
+    def _find_kind(self, file: str) -> str:
+        if self.is_own(file):
+            return "own"
+        if file.startswith(str(KIT / "labs") + os.sep):
+            return ""
+        if file.startswith(str(KIT) + os.sep):
+            return "kit"
+        if file.startswith(self._torch + os.sep):
+            part = file[len(self._torch) + 1 :].split(os.sep)[0]
+            return f"torch.{part}" if part in ("amp", "optim", "utils", "distributed") else ""
+        return ""
+
+
+def error(failure: BaseException, log: Log) -> dict:
+    """The facts of an exception: kind, message, and where in the trainee's own files it came from."""
+    found = {"what": "error", "step": log.step, "kind": type(failure).__name__, "message": " ".join(str(failure).split())[:500],
+             "line": None, "file": None}
+    if isinstance(failure, SyntaxError) and failure.filename and log.is_own(failure.filename):
+        return found | {"line": failure.lineno, "file": os.path.basename(failure.filename), "message": failure.msg}
+    return found | place(failure, log)
+
+
+def place(failure: BaseException, log: Log) -> dict:
+    """The innermost line of the trainee's own files in a traceback."""
+    # The script's main block ends the process with an exit of its own: what counts is the one before.
+    while isinstance(failure, SystemExit) and isinstance(failure.__context__, SystemExit):
+        failure = failure.__context__
+    found, trace = {}, failure.__traceback__
+    while trace is not None:
+        if log.is_own(trace.tb_frame.f_code.co_filename):
+            found = {"line": trace.tb_lineno, "file": os.path.basename(trace.tb_frame.f_code.co_filename)}
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,93 @@
+"""Mixed precision: regions of autocast, the gradient scaler, clipping, updates; and how large the gradients are at each of these.
+
+``autocast``       a region begins: device_type, dtype, enabled
+``scaler.scale`` ``scaler.unscale_`` ``scaler.step`` ``scaler.update``   calls of an enabled scaler: scale (before the call)
+``backward``       a backward pass has run: scale (by how much the loss was multiplied before; None: cannot be told), dtype of
+                   what it began from, norm of the gradients after it (None: not finite)
+``clip``           gradients were clipped: norm before, limit
+``update``         an optimizer's step begins: norm
+``overflow``       the probe has made the gradients of this step infinite (the check asked for it: ``overflow_at=STEP``)
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+
+class Observer:
+    def __init__(self, log, options):
+        self.log = log
+        self.overflow_at = options.get("overflow_at")
+
+    def install(self):
+        region = torch.autocast
+        region.__enter__ = self.noting(region.__enter__, "autocast", self.region)
+        scaler = torch.amp.GradScaler
+        for name in ("scale", "unscale_", "step", "update"):
+            setattr(scaler, name, self.noting(getattr(scaler, name), f"scaler.{name}", self.scaler))
+        clip = self.noting(torch.nn.utils.clip_grad_norm_, "clip", self.clip)
+        torch.nn.utils.clip_grad_norm_ = torch.nn.utils.clip_grad.clip_grad_norm_ = clip
+        torch.autograd.backward = self.noting_backward(torch.autograd.backward)
+        register_optimizer_step_pre_hook(lambda *_: self.log.note("update", norm=self.norm()))
+
+    def noting(self, function, what, facts):
+        @functools.wraps(function)
+        def noted(*args, **kwargs):
+            found = None if self.log.quiet else facts(*args, **kwargs)
+            if found is not None:
+                self.log.note(what, **found)
+            return function(*args, **kwargs)
+
+        return noted
+
+    def region(self, region, *_):
+        return {"device_type": region.device, "dtype": str(region.fast_dtype).removeprefix("torch."), "enabled": region._enabled}
+
+    def scaler(self, scaler, *_, **__):
+        if not scaler.is_enabled():
+            return None
+        with self.log.silence():
+            return {"scale": scaler.get_scale()}
+
+    def clip(self, parameters, max_norm, *_, **__):
+        return {"norm": self.norm(), "limit": float(max_norm)}
+
+    def noting_backward(self, original):
+        @functools.wraps(original)
+        def backward(roots, *args, **kwargs):
+            original(roots, *args, **kwargs)
+            if self.log.quiet:
+                return
+            root = roots if isinstance(roots, torch.Tensor) else next(iter(roots))
+            self.log.note("backward", scale=self.scale(root), dtype=str(root.dtype).removeprefix("torch."), norm=self.norm())
+            if self.overflow_at is not None and self.log.step == self.overflow_at:
+                self.overflow()
+
+        return backward
+
+    def scale(self, root) -> float | None:
+        with self.log.silence():
+            if self.log.loss is None or root.dim() or not math.isfinite(self.log.loss) or not self.log.loss:
+                return None
+            ratio = root.detach().item() / self.log.loss
+            return ratio if math.isfinite(ratio) else None
+
+    def norm(self) -> float | None:
+        """The norm of all gradients of the model; None where one is not finite, or where there is none."""
+        with self.log.silence():
+            gradients = [p.grad.detach().float() for p in self.log.model.parameters() if p.grad is not None] if self.log.model else []
+            if not gradients:
+                return None
+            norm = math.sqrt(sum(g.square().sum().item() for g in gradients))
+            return norm if math.isfinite(norm) else None
+
+    def overflow(self):
+        with self.log.silence():
+            gradient = next((p.grad for p in self.log.model.parameters() if p.grad is not None), None)
+            if gradient is not None:
+                gradient.view(-1)[0] = math.inf
+        self.log.note("overflow")

@@ -1,0 +1,63 @@
+"""Transfers: what is moved between devices or made to lie otherwise in memory, and where the host waits for the device.
+
+``move``        a tensor was copied to another device: source, target, shape, dtype
+``model.move``  a module was asked to move or convert: kind, how (to, cuda, cpu, half, …), to (device, dtype, memory format, as text)
+``sync``        the host waited for a value: how, device
+``set_device``  the current GPU was chosen: device
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import nn
+
+SYNCS = {"_local_scalar_dense": "a value is read", "nonzero": "nonzero", "masked_select": "masked_select"}
+
+
+class Observer:
+    def __init__(self, log, options):
+        self.log = log
+        self.converting = False
+
+    def install(self):
+        for name in ("to", "cuda", "cpu", "half", "bfloat16", "double", "float"):
+            setattr(nn.Module, name, self.noting(getattr(nn.Module, name), name))
+
+    def noting(self, original, name):
+        @functools.wraps(original)
+        def converted(module, *args, **kwargs):
+            if self.log.quiet or self.converting:
+                return original(module, *args, **kwargs)
+            asked = [str(value) for value in [*args, *kwargs.values()] if not isinstance(value, bool)]
+            self.log.note("model.move", kind=type(module).__name__, how=name, to=asked)
+            self.converting = True
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                self.converting = False
+
+        return converted
+
+    def after_op(self, operation, args, kwargs, result):
+        name = operation.overloadpacket.__name__
+        if name in SYNCS:
+            with self.log.silence():
+                device = self.log.place(args[0])
+            if device != "cpu":
+                self.log.note("sync", how=SYNCS[name], device=device)
+        elif name in ("_to_copy", "copy_") and not self.converting:
+            with self.log.silence():
+                source = args[1] if name == "copy_" else args[0]
+                found = {"source": self.log.place(source), "target": self.log.place(result), "shape": list(source.shape),
+                         "dtype": str(source.dtype).removeprefix("torch.")}
+            if found["source"] != found["target"]:
+                self.log.note("move", **found)
+
+    def before_call(self, function, args, kwargs):
+        if function is torch.Tensor.tolist:
+            with self.log.silence():
+                device = self.log.place(args[0])
+            if device != "cpu":
+                self.log.note("sync", how="tolist", device=device)

@@ -1,0 +1,304 @@
+"""Runs of a trainee's script under limits, from the side that waits for them: nothing of a run is left when it is over."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import secrets
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ... import paths
+from ...jobs import processes
+
+MARK = "DLOJZ_PROBE"
+FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "PMIX_", "PMI_", "DLOJZ_", "TORCHELASTIC_", "NCCL_", "GLOO_")
+PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTHONSTARTUP")
+START = 120.0  # seconds in which torch must be imported
+GUARD_EVERY = 0.1
+ALONE = 5.0  # seconds that the other processes of a run are given once one has failed
+TAIL = 20_000  # bytes of output that are kept
+
+
+class HostLost(Exception):
+    """The process that runs the script could not be started, or is gone: says why."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one check: ``seconds`` for all its runs together, counted from the first; ``processes`` and ``memory`` (bytes) at any moment."""
+
+    seconds: float = 20.0
+    processes: int = 64
+    memory: int = 8 * 2**30
+
+
+@dataclass
+class Process:
+    """One process of a run (a rank) and how it ended."""
+
+    number: int
+    facts: Path
+    stack: Path
+    pid: int | None = None
+    identity: dict | None = None
+    status: int | None = None
+    killed: str = ""  # "time", "memory", "processes", "alone": why we ended it
+    ended: float = 0.0
+    env: dict = field(default_factory=dict)
+
+
+class Session:
+    """Starts the host of a check, its runs, and ends them. Use as a context; `close` may be called at any time."""
+
+    def __init__(self, limits: Limits | None = None, python: str = sys.executable):
+        self.limits = limits or Limits()
+        self.folder = Path(tempfile.mkdtemp(prefix="dlojz-check-"))
+        self.mark = f"{MARK}={secrets.token_hex(8)}"
+        self.output = b""
+        self.deadline: float | None = None
+        self.script = Path()
+        self._processes: dict[int, Process] = {}
+        self._guarded = 0.0
+        self._replies = b""
+        self._ready = False
+        try:
+            self._start(python)
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+
+    def _start(self, python: str) -> None:
+        self._reply, theirs = os.pipe()
+        try:
+            self._host = subprocess.Popen(
+                [python, "-m", f"{__package__}.host", str(theirs)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, pass_fds=[theirs], start_new_session=True, cwd=self.folder, env=self._environment())
+        except OSError:
+            os.close(self._reply)
+            raise
+        finally:
+            os.close(theirs)
+
+    def _environment(self) -> dict:
+        env = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN) and name not in PLACE}
+        name, value = self.mark.split("=")
+        search = [str(paths.PACKAGE.parent), *filter(None, [env.get("PYTHONPATH")])]
+        return env | {name: value, "PYTHONPATH": os.pathsep.join(search), "DLOJZ_SCALE": "ci", "OMP_NUM_THREADS": "1",
+                      "MPLBACKEND": "Agg", "TMPDIR": str(self.folder)}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    # --------------------------------------------------------------------------------------------------------------- runs
+    def start(self, script: Path, arguments: list[str], observe: list[str], options: dict, ranks: int = 1) -> list[Process]:
+        """Start a run of ``ranks`` processes; returns at once. ``options`` are for the observers. Raises HostLost."""
+        self._wait_for_host()
+        if self.deadline is None:
+            self.deadline = time.monotonic() + self.limits.seconds
+        folder = self.folder / f"run{len(self._processes)}"
+        folder.mkdir()
+        port = _free_port() if ranks > 1 else None
+        started = []
+        for rank in range(ranks):
+            number = len(self._processes)
+            process = Process(number, folder / f"facts-{rank}.jsonl", folder / f"stack-{rank}.txt")
+            if ranks > 1:
+                process.env = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks),
+                               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+                if sys.platform == "linux":
+                    process.env["GLOO_SOCKET_IFNAME"] = "lo"
+            self._processes[number] = process
+            started.append(process)
+            self._send({"number": number, "script": os.path.realpath(script), "arguments": [*arguments, "--run-dir", str(folder)],
+                        "folder": str(folder), "facts": str(process.facts), "stack": str(process.stack), "observe": observe,
+                        "options": options, "env": process.env, "processes": self.limits.processes})
+        return started
+
+    def begin(self, limits: Limits | None = None) -> None:
+        """Another check with the same host: its time starts anew."""
+        self.limits, self.deadline, self.output = limits or Limits(), None, b""
+
+    def wait(self, run: list[Process]) -> None:
+        """Until all processes of a run have ended, or were ended. Raises HostLost."""
+        while any(process.status is None for process in run):
+            self._pump(0.05)
+            failed = [process.ended for process in run if process.status]
+            if failed and time.monotonic() > min(failed) + ALONE:
+                self._end([process for process in run if process.status is None], "alone")
+        for process in run:
+            self._reap(process)
+
+    def images(self) -> Path:
+        """A folder of small images, train/CLASS and val/CLASS, made on the first call."""
+        folder = self.folder / "images"
+        if not folder.exists():
+            draw = random.Random(0)
+            for split, count in (("train", 16), ("val", 4)):
+                for number in range(count):
+                    file = folder / split / "abcd"[number % 4] / f"{number}.bmp"
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_bytes(_bmp(32, draw))
+        return folder
+
+    def close(self) -> None:
+        """End everything that was started and remove what it wrote."""
+        if self._host is None:
+            return
+        with contextlib.suppress(OSError):
+            self._host.stdin.close()
+        self._kill_all()
+        with contextlib.suppress(OSError):
+            self._host.kill()
+        self._host.wait()
+        self._kill_all()  # what the host had adopted
+        self._host.stdout.close()
+        os.close(self._reply)
+        self._host = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ----------------------------------------------------------------------------------------------------------- the host
+    def _send(self, request: dict) -> None:
+        try:
+            self._host.stdin.write(json.dumps(request).encode() + b"\n")
+            self._host.stdin.flush()
+        except OSError:
+            raise HostLost(self._why_lost()) from None
+
+    def _wait_for_host(self) -> None:
+        limit = time.monotonic() + START
+        while not self._ready:
+            self._pump(0.2)
+            if time.monotonic() > limit:
+                raise HostLost(f"torch was not imported within {START:.0f} seconds: is the file system it lies on slow?")
+
+    def _pump(self, seconds: float) -> None:
+        """Take in what comes: output, ends of processes, limits that are reached."""
+        ready, _, _ = select.select([self._reply, self._host.stdout], [], [], seconds)
+        if self._host.stdout in ready:
+            self.output = (self.output + os.read(self._host.stdout.fileno(), 1 << 20))[-TAIL:]
+        if self._reply in ready:
+            data = os.read(self._reply, 65536)
+            if not data:
+                raise HostLost(self._why_lost())
+            *lines, self._replies = (self._replies + data).split(b"\n")
+            for line in lines:
+                self._hear(line.decode().split())
+        self._guard()
+
+    def _hear(self, words: list[str]) -> None:
+        if words[0] == "ready":
+            self._ready = True
+            return
+        process = self._processes[int(words[1])]
+        if words[0] == "started":
+            process.pid = int(words[2])
+            process.identity = processes.identity(process.pid)
+        else:
+            process.status, process.ended = int(words[2]), time.monotonic()
+
+    def _why_lost(self) -> str:
+        with contextlib.suppress(OSError):
+            while select.select([self._host.stdout], [], [], 0.2)[0] and (data := os.read(self._host.stdout.fileno(), 1 << 20)):
+                self.output = (self.output + data)[-TAIL:]
+        lines = self.text().strip().splitlines()
+        return f"the process that runs the script is gone{': ' + lines[-1] if lines else ''}"
+
+    def text(self) -> str:
+        """The end of what was printed."""
+        return self.output.decode("utf-8", "replace")
+
+    # ------------------------------------------------------------------------------------------------------------- limits
+    def _guard(self) -> None:
+        now = time.monotonic()
+        if now < self._guarded + GUARD_EVERY:
+            return
+        self._guarded = now
+        running = [process for process in self._processes.values() if process.pid is not None and process.status is None]
+        if not running:
+            return
+        if self.deadline is not None and now > self.deadline:
+            self._end(running, "time")
+            return
+        pids = self._descendants()
+        if len(pids) > self.limits.processes:
+            self._end(running, "processes")
+        elif sum(map(_memory, pids)) > self.limits.memory:
+            self._end(running, "memory")
+
+    def _end(self, running: list[Process], why: str) -> None:
+        for process in running:
+            process.killed = process.killed or why
+        if why in ("time", "alone"):  # let it say where it stands
+            for process in running:
+                with contextlib.suppress(OSError):
+                    os.kill(process.pid, signal.SIGUSR2)
+            time.sleep(0.2)
+        for process in running:
+            _kill(process)
+
+    def _reap(self, process: Process) -> None:
+        """End what a run has left behind in its process group. What has left that, too, is found when the session closes."""
+        left = []
+        for pid in self._descendants():
+            with contextlib.suppress(OSError):
+                if os.getpgid(pid) == process.pid:
+                    left.append(pid)
+        processes.send(left, signal.SIGKILL)
+
+    def _descendants(self) -> list[int]:
+        """What runs on behalf of this check, the host left out: known by its environment, which goes from parent to child."""
+        return [pid for pid in processes.marked(self.mark) if pid != self._host.pid]
+
+    def _kill_all(self) -> None:
+        for process in self._processes.values():
+            _kill(process)
+        for _ in range(200):
+            pids = self._descendants()
+            if not pids:
+                return
+            processes.send(pids, signal.SIGKILL)
+            time.sleep(0.01)
+
+
+def _kill(process: Process) -> None:
+    """A process and its group at once, so that nothing in it can start another one meanwhile."""
+    if process.status is None and processes.alive(process.identity):
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _memory(pid: int) -> int:
+    """Bytes that a process has for itself; 0 where that can't be told."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            found = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
+        return 1024 * sum(int(found[name].split()[0]) for name in (b"RssAnon", b"RssShmem") if name in found)
+    except (OSError, ValueError):
+        return 0
+
+
+def _free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+def _bmp(size: int, draw: random.Random) -> bytes:
+    """A square image of noise as a .bmp file; ``size`` is a multiple of 4."""
+    pixels = draw.randbytes(size * size * 3)
+    return struct.pack("<2sIHHIIiiHHIIiiII", b"BM", 54 + len(pixels), 0, 0, 54, 40, size, size, 1, 24, 0, len(pixels), 2835, 2835, 0, 0) + pixels
