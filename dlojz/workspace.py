@@ -167,22 +167,28 @@ def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) 
         textfile.write_bytes(beside, ours)
         manifest[name] = {**(entry or _entry(name, now, set())), "kit": now.whole, "beside": _hash(ours)}
         return f"{name}: you have changed it, so it stays; the new one is beside it, {beside.name}"
-    kept = [fence for fence in state.fences if state.fences[fence] != now.fences.get(fence)] if merged != ours else []
-    where = textfile.back_up(folder, target, "update").parent if kept or state.whole != (entry or {}).get("kit") else None
-    textfile.write_bytes(target, merged)
+    new, kept = merged
+    where = None
+    if new != theirs:
+        where = textfile.back_up(folder, target, "update").parent if state.whole != (entry or {}).get("whole") else None
+        textfile.write_bytes(target, new)
     manifest[name] = _entry(name, now, set((entry or {}).get("solved", [])))
+    if new == theirs:
+        return ""
     said = f"{name}: brought up to date"
     said += f" round what you wrote ({', '.join(kept)})" if kept else ""
     return said + (f"; the one before is in {where.relative_to(folder)}" if where else "")
 
 
-def _merge(name: str, ours: bytes, now: _State, theirs: bytes, state: _State | None, entry: dict | None) -> bytes | None:
-    """The kit's new text with what the trainee wrote; None where they changed more than fences, or it can't be told."""
+def _merge(name: str, ours: bytes, now: _State, theirs: bytes, state: _State | None,
+           entry: dict | None) -> tuple[bytes, list[str]] | None:
+    """The kit's new text with the fences that the trainee wrote, and their ids; None where more than fences was changed, or where
+    that can't be told."""
     if state is None:
         return None
     base = entry or {}
     if state.whole == base.get("whole") or (name.endswith(".ipynb") and state.skeleton == base.get("skeleton")):
-        return ours  # untouched; of a notebook only outputs are new
+        return ours, []  # untouched; of a notebook only outputs are new
     if name.endswith(".ipynb") or state.skeleton not in (base.get("skeleton"), now.skeleton):
         return None
     text, *encoding = textfile.decode(theirs)
@@ -192,9 +198,10 @@ def _merge(name: str, ours: bytes, now: _State, theirs: bytes, state: _State | N
         return None
     new = fences.replace(ours.decode(), changed, name)
     try:
-        return new.encode(*encoding)
+        content = new.encode(*encoding)
     except UnicodeEncodeError:
-        return new.encode("utf-8", "surrogateescape")
+        content = new.encode("utf-8", "surrogateescape")
+    return content, [fence for fence in changed if state.fences[fence] != now.fences[fence]]
 
 
 def _solve_unwritten(target: Path, done: set[str]) -> list[str]:

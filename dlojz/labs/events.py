@@ -1,0 +1,69 @@
+"""``progress.jsonl`` of a workspace: what happened in its labs, one JSON object a line, only ever added to.
+
+Each line has an ``event``, a ``time`` (seconds since 1970) and a ``lab``. The events:
+
+``check``       ``outcome`` (solved, wrong, not_attempted, cannot_check), ``fences`` (a fingerprint of what was checked)
+``hint``        ``step`` (1 to 3)
+``looked``      at the solution, ``by`` (solve, diff, catch_up)
+``reset``       the fences were given back their stubs
+``quiz``        ``question``, ``answer``, ``right``
+``prediction``  ``question``, ``value``
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+
+from ..errors import UsageError
+
+NAME = "progress.jsonl"
+
+
+def add(workspace: Path, event: str, lab: str, **fields) -> None:
+    """Add one event. Several kernels and shells may do so at once: a line is one write, and never mixes with another.
+
+    Raises UsageError where it can't be written.
+    """
+    path = workspace / NAME
+    line = json.dumps({"event": event, "time": round(time.time(), 3), "lab": lab, **fields}).encode() + b"\n"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            with contextlib.suppress(OSError):  # some network file systems know no locks
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            size = os.fstat(handle).st_size
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                line = b"\n" + line  # the line before was torn: keep it from swallowing this one
+            if os.write(handle, line) < len(line):
+                raise OSError(0, "the disk is full")
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}. Make room or mend its permissions") from None
+
+
+def read(workspace: Path) -> list[dict]:
+    """All events that can be read, oldest first; a torn line, wherever it stands, is left out. Raises UsageError."""
+    path = workspace / NAME
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    events = []
+    for line in data.split(b"\n"):
+        try:
+            event = json.loads(line)
+        except ValueError:  # torn, not UTF-8, or blank
+            continue
+        if isinstance(event, dict) and all(isinstance(event.get(key), str) for key in ("event", "lab")):
+            if not isinstance(event.get("time"), (int, float)):
+                event["time"] = 0.0
+            events.append(event)
+    return events

@@ -1,0 +1,138 @@
+"""The forms of `quiz`, `predict` and `solve`, made of ipywidgets: imported only where somebody can see them.
+
+JupyterLab runs callbacks in threads beside the notebook's cells: they set values of widgets under a lock and print nothing.
+"""
+
+from __future__ import annotations
+
+import html
+import threading
+from collections.abc import Callable
+
+import ipywidgets
+
+from ..errors import UsageError
+from . import show
+from .questions import Question
+
+# Options are sentences: let them wrap, and show where the keyboard is.
+STYLE = (
+    "<style>.dlojz-form label.widget-label-basic, .dlojz-form .widget-radio-box label { height: auto; white-space: normal; "
+    "line-height: 1.5; width: auto; max-width: none } .dlojz-form .widget-checkbox { height: auto } "
+    ".dlojz-form :focus-visible { outline: 2px solid #1a7fd4; outline-offset: 1px }</style>")
+WIDE = {"width": "100%", "max_width": "60em"}
+
+
+class QuestionForm:
+    """One question: its text, the way to answer it, a button, and what is said after the answer."""
+
+    def __init__(self, quiz, question: Question, number: int, lock: threading.RLock, answered: Callable[[], None]):
+        self.quiz, self.question, self.lock, self.answered = quiz, question, lock, answered
+        self.fields = self._fields()
+        self.button = ipywidgets.Button(description="Answer", tooltip=f"keep this answer to question {number}")
+        self.said = ipywidgets.HTML()
+        self.button.on_click(self._pressed)
+        text = ipywidgets.HTML(f"<p><b>{number}.</b> {show.inline(question.text)}</p>")
+        self.box = ipywidgets.VBox([text, *self.fields, self.button, self.said], layout={"margin": "0 0 12px"})
+        if question.id in quiz.given:
+            self._restore(quiz.given[question.id])
+
+    def _fields(self) -> list:
+        question = self.question
+        if question.kind == "one":
+            return [ipywidgets.RadioButtons(options=list(question.options), value=None, layout=WIDE)]
+        if question.kind == "several":
+            return [ipywidgets.Checkbox(description=option, indent=False, layout=WIDE) for option in question.options]
+        unit = f" of {question.unit}" if question.unit else ""
+        return [ipywidgets.Text(placeholder=f"a number{unit}", layout={"width": "14em"})]
+
+    def _restore(self, given) -> None:
+        if self.question.kind == "several":
+            for field in self.fields:
+                field.value = field.description in given
+        else:
+            self.fields[0].value = f"{given:g}" if self.question.kind == "number" else given
+        self._say(given)
+
+    def _say(self, given) -> None:
+        from .quiz import verdict_html
+
+        self.said.value = verdict_html(self.question, given)
+        self.button.description = "Answer again"
+
+    def _pressed(self, _button) -> None:
+        with self.lock:
+            kind = self.question.kind
+            chosen = [field.description for field in self.fields if field.value] if kind == "several" else self.fields[0].value
+            try:
+                self.quiz.answer(self.question.id, chosen)
+            except UsageError as error:
+                self.said.value = _complaint(error)
+                return
+            self._say(self.quiz.given[self.question.id])
+            self.answered()
+
+
+def quiz_form(quiz) -> ipywidgets.Widget:
+    """The form of a `dlojz.labs.quiz.Quiz`."""
+    lock = threading.RLock()
+    head = ipywidgets.HTML()
+
+    def answered() -> None:
+        head.value = show.headline(f"Quiz {quiz.lab.id}: {quiz.score}")
+
+    answered()
+    forms = [QuestionForm(quiz, question, number, lock, answered) for number, question in enumerate(quiz.questions, 1)]
+    return _form(head, *(form.box for form in forms))
+
+
+def prediction_form(prediction) -> ipywidgets.Widget:
+    """The form of a `dlojz.labs.quiz.Prediction`: a box for a number, and a button."""
+    lock = threading.RLock()
+    value = prediction.value
+    box = ipywidgets.Text("" if value is None else f"{value:g}", placeholder="a number", layout={"width": "10em"})
+    button = ipywidgets.Button(description="Keep", tooltip="keep this prediction")
+    said = ipywidgets.HTML(html.escape(prediction.status))
+
+    def pressed(_button) -> None:
+        with lock:
+            try:
+                prediction.store(box.value)
+                said.value = html.escape(prediction.status)
+            except UsageError as error:
+                said.value = _complaint(error)
+
+    button.on_click(pressed)
+    return _form(ipywidgets.HTML(show.headline(prediction.question)), ipywidgets.HBox([box, button]), said)
+
+
+def question_form(words: str, yes: str, act: Callable[[], show.Shown]) -> ipywidgets.Widget:
+    """A button that does something only when it is pressed, and shows what ``act`` returns."""
+    lock = threading.RLock()
+    button = ipywidgets.Button(description=yes, button_style="warning", layout={"width": "auto"})
+    said = ipywidgets.HTML()
+
+    def pressed(_button) -> None:
+        with lock:
+            if button.disabled:
+                return
+            button.disabled = True
+            try:
+                said.value = act()._repr_html_()
+            except UsageError as error:
+                said.value = _complaint(error)
+                button.disabled = False
+
+    button.on_click(pressed)
+    return _form(ipywidgets.HTML(show.lines(words)), button, said)
+
+
+def _complaint(error: UsageError) -> str:
+    return f'<span style="color: {show.BAD}">{html.escape(str(error))}</span>'
+
+
+def _form(*parts: ipywidgets.Widget) -> ipywidgets.Widget:
+    style = ipywidgets.HTML(STYLE, layout={"display": "none"})
+    box = ipywidgets.VBox([style, *parts], layout={"max_width": "75em", "overflow": "visible"})
+    box.add_class("dlojz-form")
+    return box

@@ -1,0 +1,104 @@
+"""`progress`: how a trainee stands in each lab, from progress.jsonl and the records of their runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import workspace
+from . import catalogue, events, goals, questions, quiz, show
+from .catalogue import Lab
+
+COLOURS = {"solved": show.GOOD, "wrong": show.BAD, "can't be checked": show.CARE}
+HEAD = ["lab", "state", "tries", "hints", "quiz", "predicted", "measured", "goal"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One lab. ``tries``: checks with a verdict, up to the first that said solved. ``right`` of ``asked`` questions were answered
+    rightly the first time. ``looked``: the solution was seen before the lab was solved. ``prediction`` was made before the run
+    began that it is compared with, unless ``late``."""
+
+    lab: Lab
+    state: str
+    tries: int
+    hints: int
+    looked: bool
+    answered: int
+    right: int
+    asked: int
+    prediction: float | None
+    late: bool
+    goal: goals.Verdict
+
+    def cells(self) -> list[str]:
+        hints = f"{self.hints} of {len(self.lab.hints)}" if self.hints else ""
+        answered = f"{self.right} of {self.asked} right" if self.answered else ""
+        if 0 < self.answered < self.asked:
+            answered = f"{self.right} right, {self.asked - self.answered} to go"
+        predicted = "" if self.prediction is None else f"{self.prediction:g}{' (afterwards)' if self.late else ''}"
+        measured = "" if self.goal.ratio is None else f"{self.goal.ratio:.2f}x {self.lab.goal.against}"
+        said = self.goal.state if self.goal.limit is None else f"{self.goal.state} ({self.goal.limit:g}x)"
+        looked = ", solution seen" if self.looked else ""
+        tries = str(self.tries) if self.tries else ""
+        return [self.lab.id, self.state + looked, tries, hints, answered, predicted, measured, "" if said == "no goal" else said]
+
+
+def standing(lab: Lab, said: list[dict], here: Path) -> Standing:
+    """How things stand in one lab; ``said`` are all events of progress.jsonl."""
+    mine = [event for event in said if event["lab"] == lab.id]
+    checks = [event for event in mine if event["event"] == "check"]
+    verdicts = [event for event in checks if event.get("outcome") in ("solved", "wrong")]
+    first = next((i for i, event in enumerate(verdicts) if event["outcome"] == "solved"), None)
+    hints = [event["step"] for event in mine if event["event"] == "hint" and isinstance(event.get("step"), int)]
+    asked = questions.read(lab)
+    known = {question.id for question in asked}
+    firsts: dict[str, bool] = {}
+    for event in mine:
+        if event["event"] == "quiz" and event.get("question") in known:
+            firsts.setdefault(event["question"], event.get("right") is True)
+    until = verdicts[first]["time"] if first is not None else float("inf")
+    goal = goals.judge(lab, here)
+    began = goal.run.began if goal.run else None
+    early = quiz.latest(mine, lab.id, before=began)
+    prediction = early if early is not None else quiz.latest(mine, lab.id)
+    return Standing(
+        lab, _state(mine), len(verdicts) if first is None else first + 1,
+        hints=max(hints, default=0),
+        looked=any(event["event"] == "looked" and event["time"] <= until for event in mine),
+        answered=len(firsts), right=sum(firsts.values()), asked=len(asked),
+        prediction=prediction, late=prediction is not None and early is None, goal=goal)
+
+
+def _state(mine: list[dict]) -> str:
+    """What the last check said since the last reset; one that could not check says nothing about the lab, unless there is no
+    other."""
+    words = {"solved": "solved", "wrong": "wrong", "not_attempted": "not attempted", "cannot_check": "can't be checked"}
+    since = max((i for i, event in enumerate(mine) if event["event"] == "reset"), default=-1) + 1
+    outcomes = [event["outcome"] for event in mine[since:] if event["event"] == "check" and event.get("outcome") in words]
+    sure = [outcome for outcome in outcomes if outcome != "cannot_check"]
+    return words[(sure or outcomes)[-1]] if outcomes else "not checked"
+
+
+class Progress(show.Shown):
+    """The table of labs; ``rows`` are its `Standing`s."""
+
+    def __init__(self, rows: list[Standing], note: str = ""):
+        self.rows = rows
+        cells = [row.cells() for row in rows]
+        used = [i for i in range(len(HEAD)) if i < 2 or any(row[i] for row in cells)]
+        head, cells = [HEAD[i] for i in used], [[row[i] for i in used] for row in cells]
+        solved, reached = (sum(row.state == "solved" for row in rows), sum(row.goal.state == "reached" for row in rows))
+        title = f"{solved} of {len(rows)} labs solved, {reached} goals reached" if reached != 1 else \
+            f"{solved} of {len(rows)} labs solved, 1 goal reached"
+        page = show.table_html(head, cells, [COLOURS.get(row.state, show.QUIET) for row in rows])
+        super().__init__("\n".join([show.table(head, cells), "", title, *([note] if note else [])]),
+                         show.headline(title) + page + (show.lines(note) if note else ""))
+
+
+def progress() -> Progress:
+    """How the trainee of this workspace stands: each lab's state, tries, hints, quiz, prediction, what was measured, the goal."""
+    here = workspace.find()
+    workspace.refuse_newer(here)
+    said = events.read(here)
+    return Progress([standing(lab, said, here) for lab in catalogue.labs().values()], workspace.older(here))

@@ -1,0 +1,129 @@
+"""quiz.toml of a lab: its questions, and whether an answer is right.
+
+    [[question]]
+    id = "range"
+    kind = "several"                   # one (of the options), several (of them), number
+    text = "Which formats …?"
+    options = ["fp16", "bf16", "tf32"]
+    answer = ["bf16", "tf32"]          # one: one of the options; number: a number, with tolerance = and unit =
+    explanation = "Shown after the answer."
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from ..errors import UsageError
+from . import schema
+from .catalogue import Lab
+
+Answer = str | float | tuple[str, ...]
+
+
+def _is_answer(value) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(each, str) for each in value)
+    return (isinstance(value, str) and bool(value)) or (type(value) in (int, float) and math.isfinite(value))
+
+
+def _frozen(answer):
+    return tuple(answer) if isinstance(answer, list) else answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    id: str = schema.key("a name: small letters, digits and _",
+                         lambda value: isinstance(value, str) and re.fullmatch(r"[a-z][a-z0-9_]*", value) is not None)
+    kind: str = schema.choice("one", "several", "number")
+    text: str = schema.text()
+    answer: Answer = schema.key("an option, a list of options, or a number", _is_answer, convert=_frozen)  # noqa: RUF009
+    options: tuple[str, ...] = schema.words("a list of texts, one for each option", ())
+    tolerance: float = schema.number(default=0.0)
+    unit: str = schema.text("a unit, such as \"MB\"", "")
+    explanation: str = schema.text()
+
+    def problem(self):
+        """What the keys can't say one by one."""
+        if self.kind == "number":
+            if type(self.answer) not in (int, float):
+                return "answer", "answer must be a number where kind is \"number\""
+            return ("options", "a number has no options") if self.options else None
+        if len(set(self.options)) < 2 or len(set(self.options)) < len(self.options):
+            return "options", "options must be two or more different texts"
+        if isinstance(self.answer, tuple) != (self.kind == "several") or type(self.answer) in (int, float):
+            return "answer", f"answer must be {'a list of options' if self.kind == 'several' else 'one of the options'}"
+        strange = [each for each in (self.answer if self.kind == "several" else (self.answer,)) if each not in self.options]
+        return ("answer", f"{strange[0]!r} is not one of the options") if strange else None
+
+    def given(self, answer) -> Answer:
+        """An answer as it is kept. Raises UsageError where it is none to this question."""
+        if self.kind == "number":
+            try:
+                value = float(answer.replace(",", ".") if isinstance(answer, str) else answer)
+            except (TypeError, ValueError, AttributeError):
+                unit = f" of {self.unit}" if self.unit else ""
+                raise UsageError(f"{answer!r} is not a number: {self.id} asks for one{unit}") from None
+            if not math.isfinite(value):
+                raise UsageError(f"{self.id} asks for a number, and {value} is none")
+            return value
+        chosen = [answer] if isinstance(answer, str) else list(answer or ())
+        chosen = [self._option(each) for each in chosen]
+        if self.kind == "one" and len(chosen) != 1:
+            raise UsageError(f"{self.id} asks for one of its {len(self.options)} options: choose one")
+        if not chosen:
+            raise UsageError(f"{self.id} asks for several of its {len(self.options)} options: choose at least one")
+        return chosen[0] if self.kind == "one" else tuple(option for option in self.options if option in chosen)
+
+    def _option(self, said) -> str:
+        """An option by its text, or by its letter in the plain form."""
+        if said in self.options:
+            return said
+        letters = "abcdefghijklmnopqrstuvwxyz"[: len(self.options)]
+        if isinstance(said, str) and len(said) == 1 and said.lower() in letters:
+            return self.options[letters.index(said.lower())]
+        raise UsageError(f"{said!r} is no option of {self.id}: say its letter, {letters[0]} to {letters[-1]}")
+
+    def right(self, given: Answer) -> bool:
+        if self.kind == "number":
+            return abs(given - self.answer) <= self.tolerance + 1e-9 * max(1.0, abs(self.answer))
+        return set(given) == set(self.answer) if self.kind == "several" else given == self.answer
+
+    def say(self, answer: Answer) -> str:
+        """An answer in words."""
+        if self.kind == "number":
+            return f"{answer:g}{f' {self.unit}' if self.unit else ''}"
+        return "; ".join(answer) if isinstance(answer, tuple) else answer
+
+
+@dataclass(frozen=True)
+class Sheet:
+    question: tuple[Question, ...] = schema.tables(Question)
+
+
+def read(lab: Lab) -> tuple[Question, ...]:
+    """The questions of a lab; none where it has no quiz.toml. Raises UsageError with the line."""
+    file = lab.folder / "quiz.toml"
+    if not file.exists():
+        return ()
+    found = schema.load(Sheet, file).question
+    twice = [one.id for i, one in enumerate(found) if one.id in [other.id for other in found[:i]]]
+    if twice:
+        index = max(i for i, one in enumerate(found) if one.id == twice[0])
+        content = file.read_text(encoding="utf-8")
+        raise schema.wrong(file, content, ("question", index, "id"), f"the id {twice[0]!r} is there twice")
+    return found
+
+
+def answers(events: list[dict], lab: Lab, questions: tuple[Question, ...]) -> dict[str, Answer]:
+    """The last answer to each question, from progress.jsonl; what no longer is an answer (the quiz has changed) is left out."""
+    found: dict[str, Answer] = {}
+    by_id = {question.id: question for question in questions}
+    for event in events:
+        if event["event"] == "quiz" and event["lab"] == lab.id and (question := by_id.get(event.get("question"))):
+            try:
+                found[question.id] = question.given(event.get("answer"))
+            except UsageError:
+                found.pop(question.id, None)
+    return found

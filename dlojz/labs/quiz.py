@@ -1,0 +1,163 @@
+"""`quiz` and `predict`: what a trainee answers while a job waits or runs, kept in progress.jsonl.
+
+What is shown is a form of ipywidgets where somebody can see it (`dlojz.labs.forms`), and text anywhere else; answers given
+earlier are shown in both, from the file.
+"""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from pathlib import Path
+
+from .. import workspace
+from ..errors import UsageError
+from ..jobs.watch import plain_wanted
+from . import catalogue, events, goals, questions, show
+from .catalogue import Lab
+from .questions import Answer, Question
+
+
+class Quiz:
+    """The questions of a lab with the answers given so far. ``answer("range", "bf16", "tf32")`` answers without a form."""
+
+    def __init__(self, lab: Lab, here: Path, only: str = ""):
+        self.lab, self.here = lab, here
+        self.questions = questions.read(lab)
+        if not self.questions:
+            raise UsageError(f"the lab {lab.id} has no quiz")
+        if only:
+            self.questions = tuple(question for question in self.questions if question.id == only)
+            if not self.questions:
+                known = ", ".join(question.id for question in questions.read(lab))
+                raise UsageError(f"the quiz of {lab.id} has no question {only!r}: there are {known}")
+        self.given: dict[str, Answer] = questions.answers(events.read(here), lab, self.questions)
+
+    def answer(self, question: str, *answer) -> show.Shown:
+        """Answer a question: with an option or its letter, several of them, or a number. Raises UsageError."""
+        asked = next((each for each in self.questions if each.id == question), None)
+        if asked is None:
+            raise UsageError(f"there is no question {question!r}: there are {', '.join(each.id for each in self.questions)}")
+        given = asked.given(answer[0] if len(answer) == 1 else list(answer))
+        right = asked.right(given)
+        events.add(self.here, "quiz", self.lab.id, question=asked.id, answer=given, right=right)
+        self.given[asked.id] = given
+        return show.Shown(verdict(asked, given), verdict_html(asked, given))
+
+    @property
+    def score(self) -> str:
+        right = sum(question.right(self.given[question.id]) for question in self.questions if question.id in self.given)
+        return f"{len(self.given)} of {len(self.questions)} answered, {right} right"
+
+    def __repr__(self) -> str:
+        parts = [f"Quiz {self.lab.id}: {self.score}"]
+        for number, question in enumerate(self.questions, 1):
+            parts.append(f"{number}. {_fill(question.text)}   [{question.id}]")
+            for letter, option in zip("abcdefghijklmnopqrstuvwxyz", question.options):
+                parts.append(textwrap.fill(option, 110, initial_indent=f"   {letter}  ", subsequent_indent="      "))
+            if question.id in self.given:
+                parts.append(textwrap.indent(verdict(question, self.given[question.id]), "   "))
+        left = next((question for question in self.questions if question.id not in self.given), None)
+        if left:
+            example = {"one": '"a"', "several": '"a", "b"', "number": "12.5"}[left.kind]
+            parts.append(f'Answer with: quiz("{self.lab.id}").answer("{left.id}", {example})')
+        return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        rows = [show.headline(f"Quiz {self.lab.id}: {self.score}")]
+        for number, question in enumerate(self.questions, 1):
+            options = "".join(f"<li>{html.escape(option)}</li>" for option in question.options)
+            rows.append(f"<p>{number}. {show.inline(question.text)}</p>")
+            rows.append(f'<ol style="list-style-type: lower-alpha">{options}</ol>' if options else "")
+            if question.id in self.given:
+                rows.append(verdict_html(question, self.given[question.id]))
+        return f'<div style="{show.BOX}">{"".join(rows)}</div>'
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        if plain_wanted():
+            return {"text/plain": repr(self)}
+        from .forms import quiz_form
+
+        return quiz_form(self)._repr_mimebundle_() | {"text/plain": repr(self)}
+
+
+def verdict(question: Question, given: Answer) -> str:
+    """What is said after an answer: right or not, what is right, why."""
+    said = f"Yours: {question.say(given)}. "
+    said += "Right." if question.right(given) else f"Not right: {question.say(question.answer)}."
+    return _fill(f"{said} {question.explanation}")
+
+
+def verdict_html(question: Question, given: Answer) -> str:
+    right = question.right(given)
+    said = "Right." if right else f"Not right. The answer: {question.say(question.answer)}"
+    colour = show.GOOD if right else show.BAD
+    inner = show.headline(said, colour) + show.markdown(question.explanation)
+    return f'<div style="border-left: 3px solid {colour}; padding-left: 8px">{inner}</div>'
+
+
+def _fill(text: str) -> str:
+    return textwrap.fill(" ".join(text.split()), 110)
+
+
+def quiz(lab: str, question: str = "") -> Quiz:
+    """The quiz of a lab, or one question of it. Raises UsageError."""
+    return Quiz(catalogue.lab(lab), workspace.find(), question)
+
+
+class Prediction:
+    """What a trainee expects a run to bring; the dashboard and `progress` show it beside what was measured."""
+
+    def __init__(self, lab: Lab, here: Path, question: str):
+        self.lab, self.here, self.question = lab, here, " ".join(question.split())
+        if not self.question:
+            raise UsageError(f'predict("{lab.id}", …) needs a question, such as "How many times faster?"')
+
+    @property
+    def value(self) -> float | None:
+        return latest(events.read(self.here), self.lab.id, self.question)
+
+    def store(self, value) -> None:
+        """Keep a prediction. Raises UsageError where it is no number."""
+        question = Question(id="prediction", kind="number", text=self.question, answer=0.0, explanation="-")
+        events.add(self.here, "prediction", self.lab.id, question=self.question, value=question.given(value))
+
+    @property
+    def status(self) -> str:
+        if self.value is None:
+            return "no prediction yet"
+        verdict = goals.judge(self.lab, self.here)
+        return f"you expect {self.value:g}" + (f"; measured: {verdict.text}" if verdict.ratio is not None else "")
+
+    def __repr__(self) -> str:
+        how = "" if self.value is not None else f'. Keep one with: predict("{self.lab.id}", "{self.question}", 2.5)'
+        return f"{self.question} ({self.lab.id}) {self.status}{how}"
+
+    def _repr_html_(self) -> str:
+        return f'<div style="{show.BOX}">{show.headline(self.question)}{html.escape(self.status)}</div>'
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        if plain_wanted():
+            return {"text/plain": repr(self)}
+        from .forms import prediction_form
+
+        return prediction_form(self)._repr_mimebundle_() | {"text/plain": repr(self)}
+
+
+def latest(said: list[dict], lab: str, question: str = "", before: float | None = None) -> float | None:
+    """The last prediction in these events, of one question where given, and made before a time where given."""
+    found = None
+    for event in said:
+        if event["event"] != "prediction" or event["lab"] != lab or (question and event.get("question") != question):
+            continue
+        if (before is None or event["time"] <= before) and isinstance(event.get("value"), (int, float)):
+            found = float(event["value"])
+    return found
+
+
+def predict(lab: str, question: str = "How many times faster?", value: float | None = None) -> Prediction:
+    """Ask what the trainee expects, before it is measured: a box for a number; ``value`` stores one without. Never waits."""
+    prediction = Prediction(catalogue.lab(lab), workspace.find(), question)
+    if value is not None:
+        prediction.store(value)
+    return prediction

@@ -1,0 +1,297 @@
+"""The verbs of a lab: `check`, `hint`, `diff`, `solve`, `reset`, `catch_up`. Each works on one lab's fences and on nothing else.
+
+They take a lab's id (``amp``), or that of one of its fences (``amp.forward``) where one fence makes sense.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import workspace
+from ..errors import UsageError
+from ..jobs.watch import plain_wanted
+from . import catalogue, events, fences, show, textfile
+from .catalogue import Lab
+from .outcome import CANNOT_CHECK, Outcome
+
+
+@dataclass(frozen=True)
+class Target:
+    """A lab's fences, or one of them, in the file of a workspace."""
+
+    lab: Lab
+    here: Path
+    names: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        return self.here / self.lab.file
+
+    def read(self) -> textfile.TextFile:
+        """Raises UsageError that says how to get a missing file back."""
+        try:
+            return textfile.read(self.path)
+        except FileNotFoundError:
+            raise workspace.missing(self.here, self.lab.file) from None
+
+    def found(self, file: textfile.TextFile) -> dict[str, fences.Fence]:
+        """The fences, as they stand. Raises UsageError where one is gone or damaged, and says what to do."""
+        known = catalogue.reference_fences(self.lab.file)
+        all_found = fences.find(file.text, self.lab.file, known)
+        try:
+            return {name: all_found[name] for name in self.names}
+        except fences.FenceError as error:
+            anew = (f"Or `dlojz reset {self.lab.id} --file` lays the file out anew, with what stands in your other fences, "
+                    "and keeps yours in backup/")
+            raise UsageError(f"{error}{self._where(error, file)}. {anew}") from None
+
+    def _where(self, error: fences.FenceError, file: textfile.TextFile) -> str:
+        """Where a fence belongs of which nothing is left: after the line that stands before it in the reference."""
+        if error.line is not None:
+            return ""
+        kit = textfile.lines(catalogue.reference(self.lab.file).read_text(encoding="utf-8"))
+        above = kit[: self.lab.fences[error.fence].first - 1]
+        anchor = next((line.strip() for line in reversed(above) if line.strip()), "")
+        at = [number for number, line in enumerate(textfile.lines(file.text), 1) if line.strip() == anchor]
+        old = workspace.older(self.here)
+        where = f". They belong after line {at[0]}, `{anchor}`" if len(at) == 1 else ""
+        return where + (f". But {old}" if old else "")
+
+    def untouched(self, found: dict[str, fences.Fence]) -> bool:
+        return all(fences.same(found[name].body, self.lab.stubs[name]) for name in self.names)
+
+    def same_as_kit(self, found: dict[str, fences.Fence]) -> bool:
+        return all(fences.same(found[name].body, self.lab.fences[name].body) for name in self.names)
+
+    def put(self, file: textfile.TextFile, bodies: dict, why: str, keep: bool) -> str:
+        """Other bodies into the fences; says where what stood there is kept, where it is to be kept."""
+        kept = textfile.back_up(self.here, self.path, f"{why}_{self.lab.id}") if keep else None
+        file.write(fences.replace(file.text, bodies, self.lab.file, catalogue.reference_fences(self.lab.file)))
+        return f" Your file as it was: {kept.relative_to(self.here)}." if kept else ""
+
+
+def target(name: str) -> Target:
+    """The lab or fence of that name in the workspace we are in. Raises UsageError."""
+    here = workspace.find()
+    workspace.refuse_newer(here)
+    if isinstance(name, str) and name not in catalogue.labs() and "." in name:
+        lab = catalogue.lab(name.split(".")[0])
+        if name not in lab.fences:
+            raise UsageError(f"the lab {lab.id} has no fence {name!r}: there are {', '.join(lab.fences)}")
+        return Target(lab, here, (name,))
+    lab = catalogue.lab(name)
+    return Target(lab, here, tuple(lab.fences))
+
+
+def fingerprint(found: dict[str, fences.Fence]) -> str:
+    """What stands in these fences, as a short text that tells one state from another."""
+    return hashlib.sha256("\0".join(f"{name}\0{fence.body}" for name, fence in sorted(found.items()))
+                          .encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def check(lab: str) -> Outcome:
+    """Whether a lab is solved, from what the trainee's code does; what the check said is kept in progress.jsonl.
+
+    Raises UsageError where there is no such lab, or no workspace.
+    """
+    at = target(lab)
+    if not at.path.exists():
+        return _noted(at, Outcome(at.lab.id, CANNOT_CHECK, f"{workspace.missing(at.here, at.lab.file)}."), "")
+    try:
+        stood = fingerprint(at.found(at.read()))
+    except UsageError:  # a damaged fence, or a file that can't be read: the check says so
+        stood = ""
+    from .checking import run_check  # brings what starts processes
+
+    outcome = run_check(at.lab.id, at.path)
+    old = workspace.older(at.here)
+    if old and outcome.state == CANNOT_CHECK:
+        outcome = dataclasses.replace(outcome, message=f"{outcome.message}\nAlso, {old}.")
+    return _noted(at, outcome, stood)
+
+
+def _noted(at: Target, outcome: Outcome, stood: str) -> Outcome:
+    events.add(at.here, "check", at.lab.id, outcome=outcome.state.lower(), fences=stood)
+    return outcome
+
+
+def hint(lab: str, step: int | None = None) -> show.Shown:
+    """The next of the three hints of a lab; or one of those that were shown already. Raises UsageError."""
+    at = target(lab)
+    steps = at.lab.hints
+    had = [event.get("step") for event in events.read(at.here) if event["event"] == "hint" and event["lab"] == at.lab.id]
+    last = max((number for number in had if isinstance(number, int)), default=0)
+    if step is None:
+        step = min(last + 1, len(steps))
+    if not 1 <= step <= min(last + 1, len(steps)):
+        raise UsageError(f"there is no hint {step} of {at.lab.id} yet: the next one is {min(last + 1, len(steps))}")
+    if step > last:
+        events.add(at.here, "hint", at.lab.id, step=step)
+    title = f"Hint {step} of {len(steps)} for {at.lab.id}"
+    more = (f'the next one: hint("{at.lab.id}")' if step < len(steps) else
+            f'there are no more hints; diff("{at.lab.id}") shows yours beside the kit\'s')
+    page = show.headline(title) + show.markdown(steps[step - 1]) + show.lines(more)
+    return show.Shown(f"{title}\n\n{steps[step - 1]}\n\n({more})", page)
+
+
+def diff(lab: str) -> show.Shown:
+    """The fences of a lab (or one fence), the trainee's beside the kit's. Progress notes that the solution was seen."""
+    at = target(lab)
+    found = at.found(at.read())
+    events.add(at.here, "looked", at.lab.id, by="diff")
+    texts, pages = [], []
+    for name in at.names:
+        yours, kits = found[name], at.lab.fences[name]
+        head = f"{name}: {kits.title} ({at.lab.file}, lines {yours.first} to {yours.last})"
+        same = " The same program." if fences.same(yours.body, kits.body) else ""
+        titles = ("yours", "the kit's")
+        texts.append(f"{head}{same}\n{show.side_by_side(textfile.shown(yours.body), kits.body, titles)}")
+        pages.append(show.headline(head + same) + show.side_by_side_html(yours.body, kits.body, titles))
+    return show.Shown("\n\n".join(texts), "".join(pages))
+
+
+class Question(show.Shown):
+    """Nothing has been done: a notebook shows a button that does it, anything else says how."""
+
+    def __init__(self, words: str, how: str, yes: str, act):
+        super().__init__(f"{words} {how}", show.lines(words, how))
+        self.words, self.yes, self.act = words, yes, act
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        if plain_wanted():
+            return {"text/plain": self.text}
+        from .forms import question_form
+
+        return question_form(self.words, self.yes, self.act)._repr_mimebundle_() | {"text/plain": self.text}
+
+
+def solve(lab: str, yes: bool = False) -> show.Shown:
+    """Put the kit's solution into the fences of a lab (or one fence). Asks first, unless ``yes``; what stood there is kept.
+
+    Progress notes that the solution was seen. Raises UsageError.
+    """
+    at = target(lab)
+    name = lab if len(at.names) == 1 else at.lab.id
+    found = at.found(at.read())
+    if at.same_as_kit(found):
+        return show.Shown(f"{name}: the kit's solution stands in {at.lab.file} already. Nothing was changed.")
+    words = f"This puts the kit's solution of {name} into {at.lab.file}, and your progress notes that you have seen it."
+    if not at.untouched(found):
+        words += " What you wrote there is kept in backup/."
+    if not yes and plain_wanted() and _at_a_terminal():
+        yes = input(f"{words} Go on? [y/N] ").strip().lower() in ("y", "yes")
+        if not yes:
+            return show.Shown("Nothing was changed.")
+    if not yes:
+        how = f'Nothing was changed. To do so: solve("{name}", yes=True), in a shell `dlojz solve --yes {name}`'
+        return Question(words, how, f"Put the solution of {name} into {at.lab.file}", lambda: _solve(name))
+    return _solve(name)
+
+
+def _at_a_terminal() -> bool:
+    """Whether there is a person at this process's own terminal; a notebook's kernel and a pipe have none."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return getattr(shell, "kernel", None) is None and sys.stdin is not None and sys.stdin.isatty()
+
+
+def _solve(name: str) -> show.Shown:
+    at = target(name)
+    file = at.read()
+    found = at.found(file)
+    events.add(at.here, "looked", at.lab.id, by="solve")
+    kept = at.put(file, {each: at.lab.fences[each] for each in at.names}, "solve", not at.untouched(found))
+    words = f"{name}: the kit's solution stands in {at.lab.file} now.{kept} Is your editor open? Let it load the file again."
+    bodies = [(each, at.lab.fences[each].body) for each in at.names]
+    text = "\n\n".join(f"{each}:\n{_indented(body)}" for each, body in bodies)
+    page = "".join(show.headline(each) + show.code(body) for each, body in bodies)
+    return show.Shown(f"{words}\n\n{text}", show.headline(words) + page)
+
+
+def _indented(body: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in body.rstrip("\n").split("\n"))
+
+
+def reset(lab: str, file: bool = False) -> show.Shown:
+    """Put the stub back into the fences of a lab (or one fence); what stood there is kept.
+
+    ``file=True`` lays the whole file out anew, for one that is damaged: with the stubs of this lab and what can be read in
+    all other fences. Raises UsageError.
+    """
+    at = target(lab)
+    name = lab if len(at.names) == 1 else at.lab.id
+    if file:
+        return _reset_file(at)
+    mine = at.read()
+    found = at.found(mine)
+    if at.untouched(found) and all(found[each].body.strip() == at.lab.stubs[each].strip() for each in at.names):
+        return show.Shown(f"{name}: its fences in {at.lab.file} are as they were laid down. Nothing was changed.")
+    kept = at.put(mine, {each: at.lab.stubs[each] for each in at.names}, "reset", True)
+    events.add(at.here, "reset", at.lab.id)
+    return show.Shown(f"{name}: the stub stands in {at.lab.file} again.{kept}")
+
+
+def _reset_file(at: Target) -> show.Shown:
+    name = at.lab.file
+    new = catalogue.laid_out(name)
+    kept, carried = "", {}
+    if at.path.exists():
+        kept = f" Your file as it was: {textfile.back_up(at.here, at.path, f'reset_{at.path.stem}').relative_to(at.here)}."
+        theirs = fences.find(textfile.decode(at.path.read_bytes())[0], name, catalogue.reference_fences(name)).fences
+        ours = fences.all_of(new, name)
+        carried = {each: fence for each, fence in theirs.items()
+                   if each not in at.names and not fences.same(fence.body, ours[each].body)}
+        new = fences.replace(new, carried, name)
+    textfile.write_bytes(at.path, new.encode("utf-8", "surrogateescape"))
+    events.add(at.here, "reset", at.lab.id)
+    taken = f" with what you wrote in {', '.join(carried)}" if carried else ""
+    return show.Shown(f"{name}: laid out anew{taken}.{kept}")
+
+
+def catch_up(lab: str) -> show.Shown:
+    """Solve what comes before a lab, where it isn't solved, so that this lab can be done. All else in the files stays.
+
+    What the trainee has written and what its check accepts is kept as it is. Raises UsageError.
+    """
+    goal = target(lab).lab
+    here = workspace.find()
+    earlier = catalogue.before(goal)
+    if not earlier:
+        return show.Shown(f"Nothing comes before {goal.id}.")
+    said = []
+    for each in earlier:
+        at = target(each.id)
+        try:
+            file = at.read()
+            found = at.found(file)
+        except UsageError as error:
+            said.append(f"{each.id}: left alone. {error}")
+            continue
+        if at.same_as_kit(found) or _was_solved(here, each, found):
+            said.append(f"{each.id}: solved already")
+            continue
+        attempted = not at.untouched(found)
+        if attempted:
+            outcome = check(each.id)
+            if outcome:
+                said.append(f"{each.id}: solved already, your way")
+                continue
+            if outcome.exit_code == 2:
+                said.append(f"{each.id}: left alone, because it can't be checked. {outcome}")
+                continue
+            file = at.read()  # a check takes a while
+        kept = at.put(file, dict(each.fences), "catch_up", attempted)
+        events.add(here, "looked", each.id, by="catch_up")
+        said.append(f"{each.id}: the kit's solution stands in {each.file} now.{kept}")
+    title = f"Ready for {goal.id}: what comes before it"
+    return show.Shown("\n".join([title, *(f"  {line}" for line in said)]), show.headline(title) + show.lines(*said))
+
+
+def _was_solved(here: Path, lab: Lab, found: dict[str, fences.Fence]) -> bool:
+    """Whether the check has accepted what stands in the fences now."""
+    mine = fingerprint(found)
+    checks = [event for event in events.read(here) if event["event"] == "check" and event["lab"] == lab.id]
+    return any(event.get("outcome") == "solved" and event.get("fences") == mine for event in checks)

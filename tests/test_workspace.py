@@ -1,0 +1,339 @@
+"""Workspaces: made, completed, brought up to date, and what the trainee wrote never touched."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from dlojz import paths, workspace
+from dlojz.errors import UsageError
+from dlojz.labs import catalogue, fences
+
+MINE = "net = net.to(device)  # as I like it\n"
+
+
+@pytest.fixture
+def kit(tmp_path, monkeypatch):
+    """The kit's reference, labs and notebooks as a copy that a test may change: what another version would bring."""
+    package, share = tmp_path / "kit" / "dlojz", tmp_path / "kit"
+    shutil.copytree(paths.PACKAGE / "reference", package / "reference")
+    shutil.copytree(catalogue.FOLDER, package / "labs")
+    (share / "notebooks").mkdir()
+    (share / "notebooks" / "day9_test.ipynb").write_text(notebook("first"))
+    monkeypatch.setattr(paths, "PACKAGE", package)
+    monkeypatch.setattr(catalogue, "FOLDER", package / "labs")
+    monkeypatch.delenv("DLOJZ_WORKSPACE", raising=False)
+    return share
+
+
+def notebook(*sources, outputs=()):
+    rest = {"metadata": {}, "execution_count": None, "outputs": list(outputs)}
+    cells = [{"cell_type": "code", "source": source.splitlines(True), **rest} for source in sources]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def write_in_fence(path, name, body):
+    path.write_text(fences.replace(path.read_text(), {name: body}))
+
+
+def kit_fix(kit):
+    """A later version repairs a line outside of all fences."""
+    edit(kit / "dlojz/reference/train.py", "net.eval()\n", "net.eval()  # repaired\n")
+
+
+def updated(folder):
+    catalogue._read.cache_clear()  # another version would run in another process
+    return " / ".join(workspace.create(folder, update=True))
+
+
+def snapshot(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# --- made and completed --------------------------------------------------------------------------------------------------
+
+
+def test_a_new_workspace_has_stubbed_files_notebooks_and_a_folder_for_runs(kit, tmp_path):
+    folder = tmp_path / "work"
+    said = workspace.create(folder)
+    assert said == ["optimizers.py: new", "train.py: new", "day9_test.ipynb: new"]
+    text = (folder / "train.py").read_text()
+    assert text == catalogue.laid_out("train.py") and 'todo("amp")' in text and "scaler.scale(" not in text
+    assert "DistributedSampler(train_set" in text, "a technique without a lab stays as it is"
+    assert (folder / "runs").is_dir() and workspace.find(folder / "runs") == folder
+    assert workspace.version(folder) == workspace.__version__
+
+
+def test_again_it_changes_nothing_and_says_nothing(kit, tmp_path):
+    workspace.create(tmp_path / "work")
+    before = snapshot(tmp_path / "work")
+    assert workspace.create(tmp_path / "work") == [] and workspace.create(tmp_path / "work", update=True) == []
+    assert snapshot(tmp_path / "work") == before
+
+
+def test_what_was_deleted_comes_back_and_nothing_else_changes(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    edit(folder / "train.py", "net.eval()", "net.eval()  # mine")
+    (folder / "optimizers.py").unlink()
+    (folder / workspace.MARKER).unlink()
+    mine = (folder / "train.py").read_bytes()
+    assert workspace.create(folder) == ["optimizers.py: was missing, a new one is there"]
+    assert (folder / "train.py").read_bytes() == mine and workspace.find(folder) == folder
+
+
+def test_solved_labs_hold_the_solution(kit, tmp_path):
+    workspace.create(tmp_path / "one", ["gpu"])
+    workspace.create(tmp_path / "all", ["all"])
+    assert (tmp_path / "one/train.py").read_text() == catalogue.laid_out("train.py", ["gpu"])
+    assert (tmp_path / "all/train.py").read_text() == catalogue.reference("train.py").read_text()
+
+
+def test_solved_fills_what_is_not_written_yet_in_a_workspace_that_is_there(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    write_in_fence(folder / "train.py", "gpu.model", MINE + "net.mine = 1\n")
+    said = " / ".join(workspace.create(folder, ["gpu"]))
+    assert "solved gpu.device, gpu.batch" in said and "gpu.model holds something of yours, which stays" in said
+    found = fences.find((folder / "train.py").read_text())
+    assert found["gpu.model"].body == MINE + "net.mine = 1\n" and "torch.cuda.device_count()" in found["gpu.device"].body
+
+
+def test_an_unknown_lab_is_refused_before_anything_is_made(kit, tmp_path):
+    with pytest.raises(UsageError, match="did you mean 'amp'"):
+        workspace.create(tmp_path / "work", ["apm"])
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_file_of_somebody_elses_is_left_alone(kit, tmp_path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "train.py").write_text("print('mine')\n")
+    assert "train.py: there is one already, which stays as it is" in workspace.create(folder)
+    assert "the new one is beside it, train.new.py" in updated(folder)
+    assert (folder / "train.py").read_text() == "print('mine')\n"
+
+
+# --- updates -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_untouched_file_is_brought_up_to_date(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    kit_fix(kit)
+    assert updated(folder) == "train.py: brought up to date"
+    assert "# repaired" in (folder / "train.py").read_text() and updated(folder) == "" and not (folder / "backup").exists()
+
+
+def test_a_solved_file_stays_solved(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder, ["amp"])
+    kit_fix(kit)
+    assert updated(folder) == "train.py: brought up to date"
+    assert (folder / "train.py").read_text() == catalogue.laid_out("train.py", ["amp"])
+
+
+def test_an_update_goes_round_the_fences_that_were_written(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    write_in_fence(folder / "train.py", "gpu.model", MINE)
+    before = (folder / "train.py").read_bytes()
+    kit_fix(kit)
+    edit(kit / "dlojz/labs/amp/stub/amp.dtype.py", "# TODO:", "# TODO (reworded):")
+    said = updated(folder)
+    assert said.startswith("train.py: brought up to date round what you wrote (gpu.model); the one before is in backup/")
+    text = (folder / "train.py").read_text()
+    assert MINE in text and "# repaired" in text and "(reworded)" in text
+    assert next((folder / "backup").glob("*/train.py")).read_bytes() == before
+    assert updated(folder) == ""
+
+
+def test_windows_line_ends_in_fences_survive_an_update(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    write_in_fence(folder / "train.py", "gpu.model", MINE)
+    (folder / "train.py").write_bytes((folder / "train.py").read_bytes().replace(b"\n", b"\r\n"))
+    kit_fix(kit)
+    assert "round what you wrote (gpu.model)" in updated(folder)
+    assert b"as I like it\r\n" in (folder / "train.py").read_bytes() and b"# repaired" in (folder / "train.py").read_bytes()
+
+
+def test_a_file_changed_outside_of_fences_gets_the_new_one_beside_it_once(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    edit(folder / "train.py", "def validate(", "def validate_(")
+    mine = (folder / "train.py").read_bytes()
+    kit_fix(kit)
+    assert updated(folder) == "train.py: you have changed it, so it stays; the new one is beside it, train.new.py"
+    assert (folder / "train.py").read_bytes() == mine and "# repaired" in (folder / "train.new.py").read_text()
+    assert updated(folder) == "", "said once"
+    edit(kit / "dlojz/reference/train.py", "# repaired", "# repaired again")
+    assert "train.new.py" in updated(folder) and "again" in (folder / "train.new.py").read_text()
+    (folder / "train.new.py").write_text("my notes on it\n")
+    edit(kit / "dlojz/reference/train.py", "# repaired again", "# repaired for good")
+    assert "train.new-2.py" in updated(folder) and (folder / "train.new.py").read_text() == "my notes on it\n"
+    assert (folder / "train.py").read_bytes() == mine
+
+
+def test_taking_the_new_file_ends_the_matter(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    edit(folder / "train.py", "def validate(", "def validate_(")
+    kit_fix(kit)
+    updated(folder)
+    os.replace(folder / "train.new.py", folder / "train.py")
+    assert updated(folder) == ""
+    edit(kit / "dlojz/reference/train.py", "# repaired", "# repaired again")
+    assert updated(folder) == "train.py: brought up to date"
+
+
+def test_a_broken_fence_counts_as_changed(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    edit(folder / "train.py", "# <<< gpu.model", "# ends here")
+    mine = (folder / "train.py").read_bytes()
+    kit_fix(kit)
+    assert "train.new.py" in updated(folder) and (folder / "train.py").read_bytes() == mine
+
+
+def test_a_lab_that_is_new_gets_its_stub(kit, tmp_path):
+    folder = tmp_path / "work"
+    shutil.move(kit / "dlojz/labs/channels_last", tmp_path / "later")
+    workspace.create(folder)
+    assert "images.to(memory_format=torch.channels_last)" in (folder / "train.py").read_text()
+    write_in_fence(folder / "train.py", "gpu.model", MINE)
+    shutil.move(tmp_path / "later", kit / "dlojz/labs/channels_last")
+    assert "round what you wrote (gpu.model)" in updated(folder)
+    text = (folder / "train.py").read_text()
+    assert 'todo("channels_last")' in text and "images.to(memory_format=torch.channels_last)" not in text and MINE in text
+
+
+def test_a_fence_that_is_no_more_but_was_written_keeps_the_file(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    write_in_fence(folder / "train.py", "syncbn", "pass  # mine\n")
+    path = kit / "dlojz/reference/train.py"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "syncbn" not in line))
+    assert "train.new.py" in updated(folder) and "pass  # mine" in (folder / "train.py").read_text()
+
+
+def test_a_notebook_that_was_only_run_is_renewed_and_its_outputs_are_kept(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    ran = notebook("first", outputs=[{"output_type": "stream", "name": "stdout", "text": ["42"]}])
+    (folder / "day9_test.ipynb").write_text(ran)
+    assert updated(folder) == "" and (folder / "day9_test.ipynb").read_text() == ran
+    (kit / "notebooks/day9_test.ipynb").write_text(notebook("second"))
+    assert updated(folder).startswith("day9_test.ipynb: brought up to date; the one before is in backup/")
+    assert (folder / "day9_test.ipynb").read_text() == notebook("second")
+    assert next((folder / "backup").glob("*/day9_test.ipynb")).read_text() == ran
+
+
+@pytest.mark.parametrize("theirs", [notebook("first", "my notes"), "{torn", "[]", ""])
+def test_a_notebook_with_words_of_the_trainee_stays(kit, tmp_path, theirs):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    (folder / "day9_test.ipynb").write_text(theirs)
+    (kit / "notebooks/day9_test.ipynb").write_text(notebook("second"))
+    assert "day9_test.new.ipynb" in updated(folder) and (folder / "day9_test.ipynb").read_text() == theirs
+
+
+def test_a_notebook_that_is_no_longer_shipped_stays(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    os.rename(kit / "notebooks/day9_test.ipynb", kit / "notebooks/day9_other.ipynb")
+    said = updated(folder)
+    assert "day9_other.ipynb: new" in said and "day9_test.ipynb: no longer a part of the course; yours stays" in said
+    assert (folder / "day9_test.ipynb").exists()
+
+
+@pytest.mark.parametrize("torn", ["", "{", "[]", '{"files": []}', '{"files": {"train.py": 3}}', '{"files": {"train.py": {}}}'])
+def test_without_its_manifest_an_update_is_careful(kit, tmp_path, torn):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    write_in_fence(folder / "train.py", "gpu.model", MINE)
+    (folder / workspace.MANIFEST).write_text(torn)
+    mine = (folder / "train.py").read_text()
+    assert updated(folder) == ""
+    assert (folder / "train.py").read_text() == mine
+    kit_fix(kit)
+    updated(folder)
+    assert MINE in (folder / "train.py").read_text()
+
+
+# --- versions ------------------------------------------------------------------------------------------------------------
+
+
+def versioned(folder, line):
+    workspace.create(folder)
+    edit(folder / workspace.MARKER, f'version = "{workspace.__version__}"\n', line)
+
+
+@pytest.mark.parametrize("line, words", [
+    ('version = "0.0.3"\n', "dlojz 0.0.3"), ("", "an early version"), ("version = 3\n", "an early version")])
+def test_an_older_workspace_is_told_and_an_update_ends_it(kit, tmp_path, line, words):
+    folder = tmp_path / "work"
+    versioned(folder, line + 'site = "laptop"\n')
+    said = workspace.create(folder)
+    assert words in said[-1] and "--update" in said[-1]
+    assert updated(folder) == "" and workspace.version(folder) == workspace.__version__ and workspace.older(folder) == ""
+    assert 'site = "laptop"' in (folder / workspace.MARKER).read_text()
+
+
+def test_a_newer_workspace_is_refused_and_left_alone(kit, tmp_path):
+    folder = tmp_path / "work"
+    versioned(folder, 'version = "99.1.0"\n')
+    before = snapshot(folder)
+    for update in (False, True):
+        with pytest.raises(UsageError, match=r"of dlojz 99.1.0 and the kit here is .*pip install"):
+            workspace.create(folder, update=update)
+    assert snapshot(folder) == before
+
+
+def test_a_broken_marker_says_how_to_mend_it(kit, tmp_path):
+    workspace.create(tmp_path / "work")
+    (tmp_path / "work" / workspace.MARKER).write_text("version = \n")
+    with pytest.raises(UsageError, match=r"workspace.toml cannot be read.*dlojz workspace"):
+        workspace.create(tmp_path / "work")
+
+
+# --- found, or not -------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_found_from_inside_and_by_its_variable(kit, tmp_path, monkeypatch):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    (folder / "deep/er").mkdir(parents=True)
+    assert workspace.find(folder / "deep/er") == folder
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="make one with"):
+        workspace.find()
+    monkeypatch.setenv("DLOJZ_WORKSPACE", str(folder))
+    assert workspace.find() == folder
+    monkeypatch.setenv("DLOJZ_WORKSPACE", str(tmp_path))
+    with pytest.raises(UsageError, match="which is no workspace"):
+        workspace.find()
+
+
+def test_a_renamed_file_is_recognised(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    os.rename(folder / "train.py", folder / "my_train.py")
+    assert "mv my_train.py train.py" in str(workspace.missing(folder, "train.py"))
+    os.remove(folder / "my_train.py")
+    assert str(workspace.missing(folder, "train.py")) == \
+        f"train.py is not in {folder}: `dlojz workspace {folder}` puts a new one there and touches nothing else"
+
+
+def test_a_folder_that_cannot_be_written_is_said_in_one_line(kit, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="Choose a folder that you may write to") as raised:
+        workspace.create(tmp_path / "file" / "work")
+    assert "\n" not in str(raised.value)
