@@ -20,7 +20,45 @@ def parser() -> argparse.ArgumentParser:
 
     verb = verbs.add_parser("workspace", help="make a folder to work in: notebooks, the scripts to edit, runs/")
     verb.add_argument("folder", metavar="DIR")
+    verb.add_argument("--update", action="store_true", help="bring what the kit has changed since; what you wrote stays")
+    verb.add_argument("--solved", metavar="LAB[,LAB…]|all", default="", help="labs whose fences hold the solution")
     verb.set_defaults(run=workspace)
+
+    verb = verbs.add_parser("check", help="whether a lab is solved: exit code 0 yes, 1 no, 3 not attempted, 2 can't be told")
+    verb.add_argument("lab", metavar="LAB")
+    verb.set_defaults(run=check)
+
+    verb = verbs.add_parser("hint", help="the next of a lab's three hints")
+    verb.add_argument("lab", metavar="LAB")
+    verb.add_argument("--step", type=int, metavar="N", help="one that was shown already, again")
+    verb.set_defaults(run=hint)
+
+    verb = verbs.add_parser("diff", help="a lab's fences: yours beside the kit's")
+    verb.add_argument("lab", metavar="LAB", help="a lab (amp), or one of its fences (amp.forward)")
+    verb.set_defaults(run=diff)
+
+    verb = verbs.add_parser("solve", help="put the kit's solution into a lab's fences; what you wrote there is kept")
+    verb.add_argument("lab", metavar="LAB", help="a lab (amp), or one of its fences (amp.forward)")
+    verb.add_argument("-y", "--yes", action="store_true", help="do not ask first")
+    verb.set_defaults(run=solve)
+
+    verb = verbs.add_parser("reset", help="put a lab's fences back as they were at first; what you wrote there is kept")
+    verb.add_argument("lab", metavar="LAB", help="a lab (amp), or one of its fences (amp.forward)")
+    verb.add_argument("--file", action="store_true", help="lay its whole file out anew, with what stands in the other fences")
+    verb.set_defaults(run=reset)
+
+    verb = verbs.add_parser("catch-up", help="solve what comes before a lab, so that it can be done")
+    verb.add_argument("lab", metavar="LAB")
+    verb.set_defaults(run=catch_up)
+
+    verb = verbs.add_parser("progress", help="how you stand in each lab")
+    verb.set_defaults(run=progress)
+
+    verb = verbs.add_parser("lab", help="for authors: `dlojz lab new ID` makes the files of a new lab")
+    verb.add_argument("what", choices=["new"])
+    verb.add_argument("lab", metavar="ID")
+    verb.add_argument("--file", default="train.py", help="the file of dlojz/reference that holds its fences (%(default)s)")
+    verb.set_defaults(run=lab)
 
     verb = verbs.add_parser("course", help="a workspace with a measured baseline, then JupyterLab")
     verb.add_argument("folder", metavar="DIR")
@@ -74,9 +112,70 @@ def parser() -> argparse.ArgumentParser:
 def workspace(args) -> int:
     from . import workspace
 
-    for line in workspace.create(args.folder):
+    for line in workspace.create(args.folder, args.solved.split(","), args.update):
         print(line)
     print(f"The workspace is {args.folder}")
+    return 0
+
+
+def check(args) -> int:
+    from .labs.verbs import check
+
+    outcome = check(args.lab)
+    _print(outcome)
+    return outcome.exit_code
+
+
+def hint(args) -> int:
+    from .labs.verbs import hint
+
+    return _print(hint(args.lab, args.step))
+
+
+def diff(args) -> int:
+    from .labs.verbs import diff
+
+    return _print(diff(args.lab))
+
+
+def solve(args) -> int:
+    from .labs.verbs import Question, solve
+
+    done = solve(args.lab, args.yes)
+    _print(done)
+    return 2 if isinstance(done, Question) else 0  # there was nobody to ask
+
+
+def reset(args) -> int:
+    from .labs.verbs import reset
+
+    return _print(reset(args.lab, args.file))
+
+
+def catch_up(args) -> int:
+    from .labs.verbs import catch_up
+
+    return _print(catch_up(args.lab))
+
+
+def progress(args) -> int:
+    from .labs.progress import progress
+
+    return _print(progress())
+
+
+def lab(args) -> int:
+    from .labs.author import new
+
+    for line in new(args.lab, args.file):
+        print(line)
+    return 0
+
+
+def _print(result) -> int:
+    """Show what a verb returned; letters that this terminal can't show must not stop it."""
+    sys.stdout.reconfigure(errors="replace")
+    print(result)
     return 0
 
 
