@@ -6,45 +6,41 @@ from dlojz.labs.checking import expect
 def check(probe):
     second = probe.run("--device cuda", gpus=2, local_rank=1)  # on any machine: two pretended GPUs, ours is the second
     on_cpu = probe.run("--device cpu", gpus=2)
-    everything_on(second, "cuda:1", "the GPU of this process: cuda:1, the second one, since local_rank is 1")
-    nothing_comes_back(second)
-    everything_on(on_cpu, "cpu", "the CPU, since --device cpu asks for it")
-    probe.verified.append("the model, the images and the labels are on the GPU of their process, or on the CPU with --device cpu")
-    probe.verified.append("nothing is moved back, and no step waits for a value from the GPU")
+    trains_on(second, "cuda:1", "as the second process of a machine with two GPUs (local_rank 1)")
+    trains_on(on_cpu, "cpu", "with --device cpu on a machine with two GPUs")
+    probe.verified.append("model, images and labels are on the GPU of their process, and on the CPU with --device cpu")
+    probe.verified.append("nothing comes back to the CPU, and no step waits for a value from the GPU")
     if probe.gpus:
-        rank = 1 if probe.gpus > 1 else 0
-        real = probe.run("--device cuda", local_rank=rank)
-        everything_on(real, f"cuda:{rank}", f"the GPU of this process: cuda:{rank}")
-        nothing_comes_back(real)
+        number = min(probe.gpus, 2) - 1
+        trains_on(probe.run("--device cuda", local_rank=number), f"cuda:{number}", "on a GPU of this machine")
         probe.verified.append("it trains on a GPU of this machine")
     else:
-        probe.unverified.append("that it trains on a real GPU: this machine has none, so the check pretended that there were two")
+        probe.unverified.append("that it trains on a real GPU: this machine has none, so the CPU's memory played two")
 
 
-def everything_on(run, device, expected):
+def trains_on(run, device, when):
     chosen = run.first("set_device")
-    expect(chosen is None or ":" in chosen.device, saw="`device` says cuda, but not which GPU",
-           expected=f"the device is {expected}", look="gpu.device")
+    expect(chosen is None or chosen.device != "cuda", saw=f"{when}, `device` is `cuda` without a number",
+           expected=f"it says which GPU: {device}", look="gpu.device")
+
     model = run.need("model", training=True)
-    expect(set(model.devices) == {device}, saw=f"in the first step the model's weights are on {' and '.join(model.devices)}",
-           expected=f"the model is on {expected}", look=wrong_device(model.devices, device) or "gpu.model")
+    elsewhere = [name for name in model.devices if name != device]
+    wrong_target = elsewhere != ["cpu"] or run.first("model.move", to=lambda to: "cpu" in to)
+    expect(not elsewhere, saw=f"{when}, the model's weights are on {' and '.join(model.devices)} in the first step",
+           expected=f"all are on {device}", look="gpu.device" if wrong_target else "gpu.model")
+
+    back = run.first("move", target="cpu", by="own", step=lambda step: step < 4)  # after the last step it may
+    expect(back is None, saw=f"{when}, a step copies a tensor of shape {back and back.shape} from the GPU to the CPU",
+           expected="what a step needs stays on the GPU: on the way back the host waits", look=back)
+
     images = model.inputs[0]["device"]
-    expect(images == device, saw=f"the model is on {device}, the images that it is given are on {images}",
-           expected=f"the images are on {expected}", look="gpu.batch")
-    labels = run.need("labels").labels["device"]
-    expect(labels == device, saw=f"the loss compares outputs on {run.need('labels').input['device']} with labels on {labels}",
-           expected=f"the labels are on {expected}", look="gpu.batch")
+    expect(images == device, saw=f"{when}, the model is on {device} and the images that it is given are on {images}",
+           expected=f"the images are on {device}, too", look="gpu.batch")
 
+    loss = run.need("labels")
+    expect(loss.labels["device"] == device, saw=f"{when}, the loss compares outputs on {device} with labels on {loss.labels['device']}",
+           expected=f"the labels are on {device}, too", look="gpu.batch")
 
-def wrong_device(found, device):
-    """The fence that chooses the device, where the model went to another GPU, or to a GPU that was not asked for."""
-    return "gpu.device" if any(name != "cpu" for name in found) and device not in found else None
-
-
-def nothing_comes_back(run):
-    back = run.first("move", target="cpu", by="own", step=lambda step: 0 < step < 4)
-    expect(back is None, saw=f"a step moves a tensor of shape {back and back.shape} back to the CPU",
-           expected="what the training needs stays on the GPU: each way back makes the host wait", look=back)
     wait = run.every_step("sync", by="own")
-    expect(wait is None, saw="every step waits for the GPU, since the host asks for a value that it has to compute first",
-           expected="the host queues the next work meanwhile; sums stay on the GPU and are read now and then", look=wait)
+    expect(wait is None, saw=f"{when}, every step asks for a value that the GPU has still to compute, so the host waits for it",
+           expected="the host goes on and queues the next work; a value is asked for now and then, not in each step", look=wait)

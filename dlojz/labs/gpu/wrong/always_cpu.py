@@ -1,0 +1,4 @@
+# expect: weights are on cpu.*gpu.device
+# >>> gpu.device
+device = torch.device("cpu")
+# <<< gpu.device

@@ -1,0 +1,4 @@
+# expect: weights are on cpu.*gpu.model
+# >>> gpu.model
+net = net
+# <<< gpu.model

@@ -1,0 +1,9 @@
+# expect: a step copies a tensor of shape \[4, 4\] from the GPU to the CPU.*`loss = 
+# >>> gpu.batch
+images, targets = images.to(device), labels
+labels = targets.to(device)
+# <<< gpu.batch
+# >>> amp.forward
+outputs = model(images)
+loss = criterion(outputs.cpu(), labels.cpu())
+# <<< amp.forward

@@ -1,0 +1,101 @@
+"""Every check is proved: what is wrong it must refuse, with the words meant for it; what is right it must accept.
+
+``wrong/NAME.py`` and ``right/NAME.py`` of a lab hold fences of train.py, which stand in place of those of the reference.
+A wrong one begins with ``# expect: REGEX``, which its message must meet.
+"""
+
+import re
+import time
+from collections import defaultdict
+
+import pytest
+
+from dlojz.labs import catalogue, fences
+from dlojz.labs.checking import run_check
+from dlojz.labs.outcome import NOT_ATTEMPTED, SOLVED, WRONG
+from dlojz.labs.probe import Limits, Session
+
+LABS = [lab for lab in catalogue.labs().values() if (lab.folder / "check.py").exists()]
+LIMITS = Limits(seconds=60)  # the tests may share their cores with others
+DONE = defaultdict(list)  # (lab, kind) -> seconds
+
+
+def answers(kind):
+    return [pytest.param(lab, file, id=f"{lab.id}-{file.stem}") for lab in LABS for file in sorted((lab.folder / kind).glob("*.py"))]
+
+
+@pytest.fixture(scope="session")
+def session():
+    """One process that has imported torch. Each run is a fork of it, as it is in a check of its own."""
+    with Session(LIMITS) as session:
+        yield session
+
+
+def laid_out(folder, lab, answer="", later="stubs"):
+    """A trainee's train.py: earlier labs solved, this one answered with these fences, later ones as they came or solved."""
+    solved = [other.id for other in catalogue.labs().values() if later == "solved" or other.place <= lab.place]
+    text = catalogue.laid_out(lab.file, solved)
+    text = fences.replace(text, fences.all_of(answer, "answer"), lab.file)
+    for name in ("optimizers.py", lab.file):
+        (folder / name).write_text(text if name == lab.file else catalogue.reference(name).read_text())
+    return folder / lab.file
+
+
+def checked(lab, file, session, kind):
+    begun = time.monotonic()
+    outcome = run_check(lab.id, file, LIMITS, session)
+    DONE[lab.id, kind].append(time.monotonic() - begun)
+    return outcome
+
+
+@pytest.mark.parametrize("lab, answer", answers("wrong"))
+def test_wrong(lab, answer, session, tmp_path):
+    text = answer.read_text()
+    expected = re.match(r"# expect: (.+)\n", text)
+    assert expected, f"{answer} must begin with `# expect: REGEX`"
+    outcome = checked(lab, laid_out(tmp_path, lab, text), session, "wrong")
+    assert outcome.state == WRONG, outcome
+    assert re.search(expected[1], outcome.message, re.DOTALL), outcome.message
+    assert "Where to look: " in outcome.message
+
+
+@pytest.mark.parametrize("later", ["stubs", "solved"])
+@pytest.mark.parametrize("lab, answer", answers("right"))
+def test_right(lab, answer, later, session, tmp_path):
+    outcome = checked(lab, laid_out(tmp_path, lab, answer.read_text(), later), session, "right")
+    assert outcome.state == SOLVED, outcome
+    assert outcome.verified
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+@pytest.mark.parametrize("later", ["stubs", "solved"])
+def test_reference(lab, later, session, tmp_path):
+    outcome = checked(lab, laid_out(tmp_path, lab, "", later), session, "right")
+    assert outcome.state == SOLVED, outcome
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+def test_stub(lab, tmp_path):
+    (tmp_path / lab.file).write_text(catalogue.laid_out(lab.file))
+    outcome = run_check(lab.id, tmp_path / lab.file)
+    assert outcome.state == NOT_ATTEMPTED and outcome.seconds < 1, outcome
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+def test_a_check_of_its_own(lab, tmp_path):
+    """As a trainee runs it, torch's import included."""
+    outcome = checked(lab, laid_out(tmp_path, lab), None, "alone")
+    assert outcome.state == SOLVED, outcome
+
+
+def test_enough_answers(capsys):
+    """At least six wrong ones and three right ones for each lab; and the table that says so."""
+    lines = [f"{'lab':16} {'wrong':>6} {'right':>6} {'mean s':>7} {'alone s':>8}"]
+    for lab in LABS:
+        wrong, right = (len(list((lab.folder / kind).glob("*.py"))) for kind in ("wrong", "right"))
+        times = DONE[lab.id, "wrong"] + DONE[lab.id, "right"]
+        mean, alone = (f"{sum(found) / len(found):.1f}" if found else "-" for found in (times, DONE[lab.id, "alone"]))
+        lines.append(f"{lab.id:16} {wrong:6} {right:6} {mean:>7} {alone:>8}")
+        assert wrong >= 6 and right >= 3, f"{lab.id} needs six wrong answers and three right ones"
+    with capsys.disabled():
+        print("\n" + "\n".join(lines))
