@@ -324,11 +324,21 @@ def choose() -> tuple[str, str]:
         return chosen, f"{here / workspace.MARKER} says so"
     if not shutil.which("sbatch"):
         return "laptop", "detected: there is no sbatch command here"
+    if not _slurm_is_set_up():
+        return "laptop", "detected: there is an sbatch command here, but no cluster that it belongs to"
     host = socket.gethostname()
     for name in available():
         if any(fnmatch.fnmatch(host, pattern) for pattern in load(name).hosts):
             return name, f"detected: this machine is called {host}"
     return "slurm", "detected: there is an sbatch command here"
+
+
+def _slurm_is_set_up() -> bool:
+    """Slurm's commands may be installed on a machine that is part of no cluster; each of them then refuses at once."""
+    try:
+        return subprocess.run(["sbatch", "--version"], capture_output=True, timeout=10, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return True  # something is there: let whoever uses it say what is wrong
 
 
 def current() -> Site:

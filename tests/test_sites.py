@@ -130,6 +130,8 @@ def test_wrong_files_are_refused_with_the_line(line, new, expected):
 
 def test_the_site_in_use_and_why(here, monkeypatch):
     assert (sites.current().name, sites.choose()[1]) == ("laptop", "detected: there is no sbatch command here")
+    program(here, "sbatch", "echo 'fatal: Could not establish a configuration source' >&2; exit 1")
+    assert sites.choose() == ("laptop", "detected: there is an sbatch command here, but no cluster that it belongs to")
     program(here, "sbatch", "true")
     assert (sites.choose()) == ("slurm", "detected: there is an sbatch command here")
     monkeypatch.setattr(sites.socket, "gethostname", lambda: "jean-zay3")

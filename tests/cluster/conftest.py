@@ -52,14 +52,14 @@ def slurm():
                 if time.monotonic() > deadline:
                     pytest.fail("another session has been using the tests' Slurm for minutes")
                 time.sleep(1)
-        was_up = is_up()
+        was_up, was_set_up = is_up(), Path("/etc/slurm/slurm.conf").exists()
         try:
             script("up")
         except RuntimeError as error:
             give_up(str(error))
         yield
-        if not was_up:
-            script("down")
+        if not was_up:  # and leave no configuration behind that makes this machine look like part of a cluster
+            script("down", *([] if was_set_up else ["--purge"]))
 
 
 def pytest_collection_modifyitems(config, items):
