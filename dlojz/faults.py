@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
 import os
 import signal
 import sys
@@ -94,6 +95,7 @@ def reported(rank: int = 0):
         record.write("end", flush=True, status="failed")
         code = 130 if isinstance(error, KeyboardInterrupt) else 2 if isinstance(error, UsageError) else 1
     record.flush()
+    _end_workers()
     sys.stdout.flush()
     sys.stderr.flush()
     if code in (0, RESUME):
@@ -114,6 +116,13 @@ def leave_signals_to_trainer(worker: int = 0) -> None:
     """For ``DataLoader(worker_init_fn=…)``: Slurm signals every process of a job, and a worker that dies takes the training with it."""
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
+
+
+def _end_workers() -> None:
+    """End the loaders' workers, which no longer listen to SIGTERM, the way multiprocessing would end them."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or DataLoader would report them as lost
+    for worker in multiprocessing.active_children():
+        worker.kill()
 
 
 class Watch:

@@ -120,8 +120,9 @@ def train(args, procs, notes, run, record):
             persistent_workers=args.persistent_workers, prefetch_factor=args.prefetch_factor, pin_memory=args.pin_memory,
             generator=torch.Generator(),  # its own, so that it draws nothing from the model's random numbers
             worker_init_fn=faults.leave_signals_to_trainer)
-        # Every process validates each world_size-th image; a DistributedSampler would fill up with images counted twice.
-        mine = Subset(val_set, range(procs.rank, len(val_set), procs.world_size))
+        # Mixed, since --test looks at the first ones only. A DistributedSampler would fill up with images that count twice.
+        mixed = torch.randperm(len(val_set), generator=torch.Generator().manual_seed(0)).tolist()
+        mine = Subset(val_set, mixed[procs.rank :: procs.world_size])
         val_loader = DataLoader(mine, args.batch_size, num_workers=args.num_workers, pin_memory=args.pin_memory,
                                 worker_init_fn=faults.leave_signals_to_trainer)
     steps_per_epoch = len(train_loader)
