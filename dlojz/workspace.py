@@ -196,7 +196,7 @@ def _merge(name: str, ours: bytes, now: _State, theirs: bytes, state: _State | N
     changed = {fence: mine[fence] for fence in mine if state.fences[fence] != base.get("fences", {}).get(fence)}
     if not set(changed) <= set(now.fences):
         return None
-    new = fences.replace(ours.decode(), changed, name)
+    new = fences.replace(ours.decode().replace("\n", textfile.common_end(text)), changed, name)
     try:
         content = new.encode(*encoding)
     except UnicodeEncodeError:
@@ -218,7 +218,7 @@ def _solve_unwritten(target: Path, done: set[str]) -> list[str]:
             if name not in found.fences:
                 said.append(f"{target.name}: {name} is not solved: its fence is gone or damaged, `dlojz diff {lab.id}` says how")
             elif fences.same(found[name].body, lab.stubs[name]):
-                new[name] = solution
+                new[name] = solution.body
             elif not fences.same(found[name].body, solution.body):
                 said.append(f"{target.name}: {name} holds something of yours, which stays (`dlojz solve {lab.id}` replaces it)")
     if new:

@@ -162,7 +162,8 @@ def test_windows_line_ends_in_fences_survive_an_update(kit, tmp_path):
     (folder / "train.py").write_bytes((folder / "train.py").read_bytes().replace(b"\n", b"\r\n"))
     kit_fix(kit)
     assert "round what you wrote (gpu.model)" in updated(folder)
-    assert b"as I like it\r\n" in (folder / "train.py").read_bytes() and b"# repaired" in (folder / "train.py").read_bytes()
+    text = (folder / "train.py").read_bytes()
+    assert b"as I like it\r\n" in text and b"# repaired" in text and text.count(b"\n") == text.count(b"\r\n")
 
 
 def test_a_file_changed_outside_of_fences_gets_the_new_one_beside_it_once(kit, tmp_path):

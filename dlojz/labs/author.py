@@ -78,20 +78,23 @@ def new(lab: str, file: str = "train.py") -> list[str]:
     every = catalogue.reference_fences(file)
     own = {name: fence for name, fence in every.items() if name == lab or name.startswith(f"{lab}.")}
     if not own:
-        raise UsageError(f"{file} has no fence of {lab} yet: put `# >>> {lab}.NAME: what it does` and `# <<< {lab}.NAME` round the "
-                         f"lines of {catalogue.reference(file)} that a trainee shall write, then try again")
+        pair = f"`# >>> {lab}.NAME: what it does` and `# <<< {lab}.NAME`"
+        raise UsageError(f"{file} has no fence of {lab} yet: in {catalogue.reference(file)} put {pair} round the lines that a "
+                         "trainee shall write, then try again")
     place = max(((other.day, other.order) for other in catalogue.labs().values()), default=(1, 0))
     first = next(iter(own.values()))
-    words = {"id": lab, "title": json.dumps(first.title or lab, ensure_ascii=False), "day": place[0], "order": place[1] + 1, "file": file, "fence": first.id}
+    title = first.title or lab
+    words = {"id": lab, "title": json.dumps(title, ensure_ascii=False), "day": place[0], "order": place[1] + 1, "file": file,
+             "fence": first.id}
     made: dict[Path, str] = {
         folder / "lab.toml": LAB.format(**words),
         **{folder / "stub" / f"{name}.py": _stub(lab, fence) for name, fence in own.items()},
         folder / "hints.md": HINTS.format(**words),
         folder / "quiz.toml": QUIZ,
         folder / "check.py": CHECK.format(**words),
-        folder / "wrong" / "example.py": f"# expect: TODO: a part of the message that this must meet\n{_fenced(first.id, 'pass')}",
+        folder / "wrong" / "example.py": f"# expect: TODO: what its message must match\n{_fenced(first.id, 'pass')}",
         folder / "right" / "example.py": _fenced(first.id, first.body),
-        paths.share("notebooks", f"day{place[0]}_{place[1] + 1}_{lab}.ipynb"): _notebook(lab, first.title or lab, file),
+        paths.share("notebooks", f"day{place[0]}_{place[1] + 1}_{lab}.ipynb"): _notebook(lab, title, file),
     }
     for path, content in made.items():
         try:

@@ -22,6 +22,7 @@ from pathlib import Path
 from ..errors import UsageError
 
 NAME = "progress.jsonl"
+FIELDS = {"event": str, "lab": str, "outcome": str, "fences": str, "step": int, "by": str, "question": str}
 
 
 def add(workspace: Path, event: str, lab: str, **fields) -> None:
@@ -60,9 +61,10 @@ def read(workspace: Path) -> list[dict]:
     for line in data.split(b"\n"):
         try:
             event = json.loads(line)
-        except ValueError:  # torn, not UTF-8, or blank
+        except (ValueError, RecursionError):  # torn, not UTF-8, or blank
             continue
-        if isinstance(event, dict) and all(isinstance(event.get(key), str) for key in ("event", "lab")):
+        if isinstance(event, dict) and {"event", "lab"} <= set(event) and all(
+                isinstance(event[key], kind) for key, kind in FIELDS.items() if key in event):
             if not isinstance(event.get("time"), (int, float)):
                 event["time"] = 0.0
             events.append(event)

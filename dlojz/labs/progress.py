@@ -50,7 +50,7 @@ def standing(lab: Lab, said: list[dict], here: Path) -> Standing:
     checks = [event for event in mine if event["event"] == "check"]
     verdicts = [event for event in checks if event.get("outcome") in ("solved", "wrong")]
     first = next((i for i, event in enumerate(verdicts) if event["outcome"] == "solved"), None)
-    hints = [event["step"] for event in mine if event["event"] == "hint" and isinstance(event.get("step"), int)]
+    hints = [event["step"] for event in mine if event["event"] == "hint" and "step" in event]
     asked = questions.read(lab)
     known = {question.id for question in asked}
     firsts: dict[str, bool] = {}

@@ -68,7 +68,7 @@ class Question:
             if not math.isfinite(value):
                 raise UsageError(f"{self.id} asks for a number, and {value} is none")
             return value
-        chosen = [answer] if isinstance(answer, str) else list(answer or ())
+        chosen = list(answer or ()) if isinstance(answer, (list, tuple)) or answer is None else [answer]
         chosen = [self._option(each) for each in chosen]
         if self.kind == "one" and len(chosen) != 1:
             raise UsageError(f"{self.id} asks for one of its {len(self.options)} options: choose one")

@@ -123,8 +123,8 @@ def hint(lab: str, step: int | None = None) -> show.Shown:
     """The next of the three hints of a lab; or one of those that were shown already. Raises UsageError."""
     at = target(lab)
     steps = at.lab.hints
-    had = [event.get("step") for event in events.read(at.here) if event["event"] == "hint" and event["lab"] == at.lab.id]
-    last = max((number for number in had if isinstance(number, int)), default=0)
+    mine = [event for event in events.read(at.here) if event["event"] == "hint" and event["lab"] == at.lab.id]
+    last = max((event.get("step", 0) for event in mine), default=0)
     if step is None:
         step = min(last + 1, len(steps))
     if not 1 <= step <= min(last + 1, len(steps)):
@@ -203,7 +203,7 @@ def _solve(name: str) -> show.Shown:
     file = at.read()
     found = at.found(file)
     events.add(at.here, "looked", at.lab.id, by="solve")
-    kept = at.put(file, {each: at.lab.fences[each] for each in at.names}, "solve", not at.untouched(found))
+    kept = at.put(file, {each: at.lab.fences[each].body for each in at.names}, "solve", not at.untouched(found))
     words = f"{name}: the kit's solution stands in {at.lab.file} now.{kept} Is your editor open? Let it load the file again."
     bodies = [(each, at.lab.fences[each].body) for each in at.names]
     text = "\n\n".join(f"{each}:\n{_indented(body)}" for each, body in bodies)
@@ -240,7 +240,9 @@ def _reset_file(at: Target) -> show.Shown:
     kept, carried = "", {}
     if at.path.exists():
         kept = f" Your file as it was: {textfile.back_up(at.here, at.path, f'reset_{at.path.stem}').relative_to(at.here)}."
-        theirs = fences.find(textfile.decode(at.path.read_bytes())[0], name, catalogue.reference_fences(name)).fences
+        text = textfile.decode(at.path.read_bytes())[0]
+        theirs = fences.find(text, name, catalogue.reference_fences(name)).fences
+        new = new.replace("\n", textfile.common_end(text))
         ours = fences.all_of(new, name)
         carried = {each: fence for each, fence in theirs.items()
                    if each not in at.names and not fences.same(fence.body, ours[each].body)}
@@ -283,7 +285,7 @@ def catch_up(lab: str) -> show.Shown:
                 said.append(f"{each.id}: left alone, because it can't be checked. {outcome}")
                 continue
             file = at.read()  # a check takes a while
-        kept = at.put(file, dict(each.fences), "catch_up", attempted)
+        kept = at.put(file, {name: fence.body for name, fence in each.fences.items()}, "catch_up", attempted)
         events.add(here, "looked", each.id, by="catch_up")
         said.append(f"{each.id}: the kit's solution stands in {each.file} now.{kept}")
     title = f"Ready for {goal.id}: what comes before it"

@@ -1,0 +1,207 @@
+"""lab.toml, quiz.toml, hints.md and stubs: what is not in order is named with its file, its line and what was expected."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from dlojz import paths, records
+from dlojz.errors import UsageError
+from dlojz.labs import catalogue, fences, questions, unwritten
+
+LABS = catalogue.labs()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A copy of the folder of the lab amp."""
+    return shutil.copytree(catalogue.FOLDER / "amp", tmp_path / "amp")
+
+
+def refused(folder, name, old, new, read=catalogue.read):
+    path = folder / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(UsageError) as raised:
+        read(folder)
+    said = str(raised.value)
+    assert "\n" not in said and str(path) in said
+    return said.removeprefix(str(path))
+
+
+@pytest.mark.parametrize("lab", LABS.values(), ids=LABS)
+def test_the_kit_s_labs_are_in_order(lab):
+    assert lab.fences and set(lab.stubs) == set(lab.fences) and len(lab.hints) == 3 and len(questions.read(lab)) >= 4
+    stub_files = {path.stem for path in (lab.folder / "stub").glob("*.py")}
+    assert stub_files == set(lab.fences), "a stub for each fence, and none for any other"
+    for name, stub in lab.stubs.items():
+        assert "# TODO:" in stub and not fences.same(stub, lab.fences[name].body)
+    assert f'todo("{lab.id}")' in "".join(lab.stubs.values())
+
+
+@pytest.mark.parametrize("lab", LABS.values(), ids=LABS)
+def test_no_hint_but_the_last_gives_the_solution_away(lab):
+    for name, fence in lab.fences.items():
+        for line in fence.body.split("\n"):
+            assert len(line.strip()) < 30 or not any(line.strip() in hint for hint in lab.hints[:2]), name
+
+
+def test_they_come_in_the_order_of_the_course():
+    assert list(LABS)[:3] == ["gpu", "amp", "channels_last"]
+    assert [lab.id for lab in catalogue.before(LABS["channels_last"])] == ["gpu", "amp"] and catalogue.before(LABS["gpu"]) == []
+
+
+def test_a_stubbed_file_is_valid_and_techniques_without_a_lab_stay():
+    text = catalogue.laid_out("train.py")
+    compile(text, "train.py", "exec")
+    stubs = {name: stub for lab in catalogue.in_file("train.py") for name, stub in lab.stubs.items()}
+    found = fences.all_of(text, "train.py")
+    for name, fence in catalogue.reference_fences("train.py").items():
+        assert found[name].body == stubs.get(name, fence.body)
+    assert catalogue.laid_out("train.py", LABS) == catalogue.reference("train.py").read_text()
+
+
+@pytest.mark.parametrize("name, old, new, said", [
+    ("lab.toml", "difficulty = 2", "difficulty = 9",
+     ", line 5: difficulty = 9 is not possible: expected a whole number from 1 to 5"),
+    ("lab.toml", "difficulty = 2", "dificulty = 2", ", line 5: unknown key 'dificulty'; did you mean 'difficulty'?"),
+    ("lab.toml", "difficulty = 2", "", ": difficulty is missing: expected a whole number from 1 to 5"),
+    ("lab.toml", 'needs = ["gpu"]', 'needs = "gpu"',
+     """, line 9: needs = 'gpu' is not possible: expected a list of labs, such as ["gpu"]"""),
+    ("lab.toml", 'id = "amp"', 'id = "apm"', ', line 1: id = "apm" in a folder called amp: they must be the same'),
+    ("lab.toml", 'id = "amp"', 'id = "../amp"', ", line 1: id = '../amp' is not possible: expected the name of its folder"),
+    ("lab.toml", 'file = "train.py"', 'file = "trian.py"', ', line 10: file = "trian.py" is not in '),
+    ("lab.toml", 'file = "train.py"', 'file = "optimizers.py"', ", line 1: optimizers.py has no fence `# >>> amp: …`"),
+    ("lab.toml", 'file = "train.py"', 'file = "../x.py"', ", line 10: file = '../x.py' is not possible"),
+    ("lab.toml", "gpu = 1.5,", "moon = 1.5,",
+     ", line 16: at_least = {'moon': 1.5, 'cluster': 1.5} is not possible: expected a number above 0"),
+    ("lab.toml", "at_least", "at_last", ", line 16: unknown key 'at_last'; did you mean 'at_least'?"),
+    ("lab.toml", "at_least =", "# at_least =", ", line 14: a goal has either at_least or at_most"),
+    ("lab.toml", "[goal]", "goal = 3\n[goals]", ", line 13: goal must be a table: [goal]"),
+    ("lab.toml", "day = 1", "day = ", " is no TOML: Invalid value (at line 3, column 7)"),
+    ("lab.toml", "day = 1", "day = true", ", line 3: day = true is not possible"),
+])
+def test_what_is_wrong_in_a_lab_is_named_with_its_line(folder, name, old, new, said):
+    assert said in refused(folder, name, old, new)
+
+
+@pytest.mark.parametrize("old, new, said", [
+    ('kind = "one"', 'kind = "any"', """: kind = 'any' is not possible: expected one of "one", "several", "number\""""),
+    ('answer = ["bf16", "tf32"]', 'answer = ["bf16", "tf33"]', ": 'tf33' is not one of the options"),
+    ('answer = ["bf16", "tf32"]', 'answer = "bf16"', ": answer must be a list of options"),
+    ("answer = 2", 'answer = "two"', ': answer must be a number where kind is "number"'),
+    ("tolerance = 0", "tolerance = -1", ": tolerance = -1 is not possible: expected a number, at least 0"),
+    ('options = ["fp16", "bf16", "tf32"]', 'options = ["bf16", "bf16", "tf32"]', ": options must be two or more different texts"),
+    ('id = "scale"', 'id = "range"', ": the id 'range' is there twice"),
+    ("explanation =", "why =", ": unknown key 'why'; known keys: id, kind"),
+])
+def test_what_is_wrong_in_a_quiz_is_named_with_its_line(folder, old, new, said):
+    before = (folder / "quiz.toml").read_text().split(old)[0].count("\n") + 1
+    found = refused(folder, "quiz.toml", old, new, lambda folder: questions.read(catalogue.read(folder)))
+    assert found.startswith(f", line {before}{said}"), found
+
+
+def test_hints_need_three_steps(folder):
+    found = refused(folder, "hints.md", "## 2:", "2:", lambda folder: catalogue.read(folder).hints)
+    assert found == " has 2 steps: expected three, each a text under a heading `## …`"
+
+
+def test_a_missing_stub_is_named(folder):
+    (folder / "stub/amp.update.py").unlink()
+    with pytest.raises(UsageError, match=r"amp.update.py cannot be read .*the fence amp.update of train.py needs a stub"):
+        _ = catalogue.read(folder).stubs
+
+
+@pytest.mark.parametrize("needs, said", [('["channels_last"]', "needs 'channels_last', which comes later in the course"),
+                                         ('["gpus"]', "needs 'gpus', which is no lab: there are gpu, amp, channels_last")])
+def test_needs_that_cannot_be_met(tmp_path, monkeypatch, needs, said):
+    labs = tmp_path / "labs"
+    for name in ("gpu", "amp", "channels_last"):
+        shutil.copytree(catalogue.FOLDER / name, labs / name)
+    monkeypatch.setattr(catalogue, "FOLDER", labs)
+    (labs / "amp/lab.toml").write_text((labs / "amp/lab.toml").read_text().replace('["gpu"]', needs))
+    with pytest.raises(UsageError) as raised:
+        catalogue.labs()
+    assert said in str(raised.value) and "amp/lab.toml, line 9" in str(raised.value)
+
+
+@pytest.mark.parametrize("name, near", [
+    ("apm", "amp"), ("channels-last", "channels_last"), ("GPU", "gpu"), ("channel_last", "channels_last")])
+def test_an_unknown_lab_gets_the_nearest_name(name, near):
+    with pytest.raises(UsageError, match=f"there is no lab '{name}': did you mean '{near}'"):
+        catalogue.lab(name)
+
+
+@pytest.mark.parametrize("name", ["zzzzzzzz", "", "../amp", "amp\n", None, 3])
+def test_an_unknown_lab_like_no_other_gets_the_list(name):
+    with pytest.raises(UsageError, match=r"Labs are gpu, amp, channels_last") as raised:
+        catalogue.lab(name)
+    assert "\n" not in str(raised.value)
+
+
+def test_labs_of_one_file_share_no_fence():
+    for file in {lab.file for lab in LABS.values()}:
+        for name in catalogue.reference_fences(file):
+            assert sum(lab.owns(name) for lab in catalogue.in_file(file)) <= 1, name
+
+
+# --- todo ----------------------------------------------------------------------------------------------------------------
+
+
+def test_todo_says_so_once_for_each_lab_on_rank_0_only(capsys, monkeypatch):
+    monkeypatch.setattr(unwritten, "_said", set())
+    noted = []
+    monkeypatch.setattr(unwritten.records, "note", lambda event, **fields: noted.append((event, fields)))
+    monkeypatch.setenv("RANK", "1")
+    unwritten.todo("amp")
+    monkeypatch.delenv("RANK")
+    for lab in ("amp", "amp", "gpu", "amp"):
+        unwritten.todo(lab)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" (")[0] for line in lines] == ["todo: amp is not written yet", "todo: gpu is not written yet"]
+    assert "test_catalogue.py, line " in lines[0] and lines[0].endswith("this run goes without it")
+    assert [(event, fields["lab"]) for event, fields in noted] == [("todo", "amp"), ("todo", "gpu")]
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "_started", None)
+    monkeypatch.setattr(records, "_noted", [])
+    return records.Writer(tmp_path / records.NAME)
+
+
+def test_what_was_noted_before_the_run_began_comes_right_after_its_start(record):
+    records.note("todo", lab="gpu")
+    record.write("start", total_steps=2)
+    record.write("step", step=1)
+    records.note("todo", lab="amp")
+    record.flush()
+    found = records.read(record.path)
+    assert [event["event"] for event in found.events] == ["start", "todo", "step", "todo"]
+    assert [event["lab"] for event in found.todos] == ["gpu", "amp"]
+
+
+def test_only_the_last_attempt_s_todos_count(record):
+    record.write("start")
+    records.note("todo", lab="gpu")
+    record.write("start", resumed_at=3)
+    record.flush()
+    assert records.read(record.path).todos == []
+
+
+def test_a_run_that_meets_unwritten_fences_says_so_in_its_log_and_its_record(here):
+    command = ("train.py --test --test-steps 2 --data random --model resnet18 --image-size 32 -b 2 --run-dir run --device cpu "
+               "--amp bf16 --channels-last")
+    env = {**os.environ, "PYTHONPATH": str(paths.PACKAGE.parent)}
+    done = subprocess.run([sys.executable, *command.split()], cwd=here, env=env, text=True, capture_output=True, timeout=120,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    for lab in ("amp", "channels_last"):
+        assert done.stdout.count(f"todo: {lab} is not written yet (train.py, line ") == 1
+    found = records.read(here / "run")
+    assert {event["lab"] for event in found.todos} == {"amp", "channels_last"} and found.end["status"] == "completed"
+    line = (here / "train.py").read_text().splitlines()[found.todos[0]["line"] - 1]
+    assert line.strip() == f'todo("{found.todos[0]["lab"]}")'

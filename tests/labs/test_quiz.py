@@ -1,0 +1,203 @@
+"""The quiz and predictions: as forms, as text, restored from the file; nothing waits for anybody."""
+
+import threading
+
+import pytest
+
+from dlojz.errors import UsageError
+from dlojz.labs import catalogue, events, questions, quiz, verbs
+from dlojz.labs.questions import Question
+
+ONE = Question(id="q", kind="one", text="?", options=("x", "y"), answer="y", explanation="why")
+SEVERAL = Question(id="q", kind="several", text="?", options=("x", "y", "z"), answer=("z", "x"), explanation="why")
+NUMBER = Question(id="q", kind="number", text="?", answer=102.4, tolerance=2.0, unit="MB", explanation="why")
+
+
+@pytest.mark.parametrize("question, said, right", [
+    (ONE, "y", True), (ONE, "x", False), (ONE, "B", True), (ONE, ["y"], True),
+    (SEVERAL, ["x", "z"], True), (SEVERAL, ["c", "a"], True), (SEVERAL, ["x"], False), (SEVERAL, ["x", "y", "z"], False),
+    (NUMBER, 102.4, True), (NUMBER, "100.4", True), (NUMBER, "104,4", True), (NUMBER, 104.5, False), (NUMBER, "1e2", False),
+])
+def test_answers_are_judged(question, said, right):
+    assert question.right(question.given(said)) is right
+
+
+@pytest.mark.parametrize("question, said", [
+    (ONE, None), (ONE, []), (ONE, "q"), (ONE, ["x", "y"]), (ONE, 3), (SEVERAL, []), (SEVERAL, "w"), (SEVERAL, [3]),
+    (NUMBER, ""), (NUMBER, "many"), (NUMBER, None), (NUMBER, "nan"), (NUMBER, "inf"), (NUMBER, []),
+])
+def test_what_is_no_answer_is_refused_in_one_line(question, said):
+    with pytest.raises(UsageError) as raised:
+        question.given(said)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_exact_number_is_exact():
+    exact = Question(id="q", kind="number", text="?", answer=2, explanation="why")
+    assert exact.right(2.0) and not exact.right(2.001)
+
+
+def test_every_question_of_the_kit_has_a_right_answer_and_a_wrong_one():
+    for lab in catalogue.labs().values():
+        for question in questions.read(lab):
+            assert question.right(question.given(list(question.answer) if question.kind == "several" else question.answer))
+            wrong = question.answer + 2 * question.tolerance + 1 if question.kind == "number" else \
+                next(option for option in question.options if option not in question.answer)
+            assert not question.right(question.given(wrong))
+
+
+# --- as text -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_plain_quiz_shows_how_to_answer_and_explains_afterwards(here):
+    before = repr(quiz.quiz("amp"))
+    explanation = questions.read(catalogue.lab("amp"))[0].explanation[:40]
+    assert 'quiz("amp").answer("range", "a", "b")' in before and explanation not in before and "0 of 5 answered" in before
+    said = repr(quiz.quiz("amp").answer("range", "b", "c"))
+    assert "Right." in said and explanation in said
+    assert "Not right: 2" in repr(quiz.quiz("amp").answer("scale", 7))
+    again = repr(quiz.quiz("amp"))
+    assert "2 of 5 answered, 1 right" in again and explanation in again
+    assert [(event["question"], event["right"]) for event in events.read(here)] == [("range", True), ("scale", False)]
+
+
+def test_plain_output_has_no_widget(here):
+    for shown in (quiz.quiz("amp"), quiz.predict("amp"), verbs.solve("amp")):
+        assert list(shown._repr_mimebundle_()) == ["text/plain"] and shown._repr_html_().startswith("<div")
+
+
+def test_one_question_of_a_quiz(here):
+    assert repr(quiz.quiz("amp", "clip")).count("[") == 1
+    with pytest.raises(UsageError, match=r"the quiz of amp has no question 'nothing': there are range, scale"):
+        quiz.quiz("amp", "nothing")
+
+
+def test_a_quiz_that_has_changed_drops_answers_that_are_none_any_more(here):
+    events.add(here, "quiz", "amp", question="range", answer=["fp8"], right=False)
+    events.add(here, "quiz", "amp", question="gone", answer="x", right=True)
+    assert "0 of 5 answered" in repr(quiz.quiz("amp"))
+
+
+def test_predictions_are_kept_by_question(here):
+    assert "no prediction yet" in repr(quiz.predict("amp"))
+    assert "you expect 2.5" in repr(quiz.predict("amp", value="2,5"))
+    quiz.predict("amp", "How much memory?", 7)
+    assert quiz.predict("amp").value == 2.5 and quiz.predict("amp", "How  much\nmemory?").value == 7
+    for value in ("lots", float("nan"), [2]):
+        with pytest.raises(UsageError):
+            quiz.predict("amp", value=value)
+    with pytest.raises(UsageError, match="needs a question"):
+        quiz.predict("amp", "  ")
+
+
+# --- as forms ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def widgets(here, monkeypatch):
+    """A notebook that somebody looks at."""
+    monkeypatch.setenv("DLOJZ_PLAIN", "0")
+    return pytest.importorskip("ipywidgets")
+
+
+def inside(widget, kind):
+    return [each for child in getattr(widget, "children", ())
+            for each in ([child] if isinstance(child, kind) else inside(child, kind))]
+
+
+def form(shown):
+    from dlojz.labs import forms
+
+    return {quiz.Quiz: forms.quiz_form, quiz.Prediction: forms.prediction_form}[type(shown)](shown)
+
+
+def texts(widget, widgets):
+    return " ".join(each.value for each in inside(widget, widgets.HTML))
+
+
+def test_a_notebook_gets_a_form_and_the_same_words_as_text(widgets):
+    for shown in (quiz.quiz("amp"), quiz.predict("amp"), verbs.solve("amp")):
+        bundle = shown._repr_mimebundle_()
+        assert "application/vnd.jupyter.widget-view+json" in bundle and bundle["text/plain"] == repr(shown)
+
+
+def test_answers_in_the_form_are_kept_explained_and_restored(here, widgets):
+    box = form(quiz.quiz("amp"))
+    several, number, one = box.children[2], box.children[3], box.children[4]
+    explained = questions.read(catalogue.lab("amp"))[0].explanation[:30]
+    assert explained not in texts(box, widgets)
+    for check in inside(several, widgets.Checkbox):
+        check.value = check.description != "fp16"
+    inside(several, widgets.Button)[0].click()
+    assert explained in texts(several, widgets) and "Right." in texts(several, widgets)
+    inside(number, widgets.Text)[0].value = "3"
+    inside(number, widgets.Button)[0].click()
+    assert "Not right" in texts(number, widgets)
+    inside(one, widgets.RadioButtons)[0].index = 1
+    inside(one, widgets.Button)[0].click()
+    assert "3 of 5 answered, 2 right" in texts(box, widgets)
+    assert [event["right"] for event in events.read(here)] == [True, False, True]
+
+    again = form(quiz.quiz("amp"))
+    assert "3 of 5 answered, 2 right" in texts(again, widgets) and explained in texts(again, widgets)
+    assert [check.value for check in inside(again.children[2], widgets.Checkbox)] == [False, True, True]
+    assert inside(again.children[3], widgets.Text)[0].value == "3"
+    assert inside(again.children[4], widgets.RadioButtons)[0].index == 1
+
+
+def test_an_empty_form_complains_and_keeps_nothing(here, widgets):
+    box = form(quiz.quiz("amp"))
+    for question in box.children[2:]:
+        inside(question, widgets.Button)[0].click()
+        assert "asks for" in texts(question, widgets)
+    assert events.read(here) == []
+
+
+def test_nothing_is_chosen_beforehand(widgets):
+    assert all(radio.index is None for radio in inside(form(quiz.quiz("gpu")), widgets.RadioButtons))
+
+
+def test_answers_from_many_threads_are_all_kept(here, widgets):
+    box = form(quiz.quiz("amp"))
+    radio, button = inside(box.children[4], widgets.RadioButtons)[0], inside(box.children[4], widgets.Button)[0]
+    radio.index = 0
+    threads = [threading.Thread(target=button.click) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(events.read(here)) == 20
+
+
+def test_a_full_disk_is_said_in_the_form(here, widgets):
+    box = form(quiz.quiz("amp"))
+    (here / events.NAME).mkdir()
+    radio = inside(box.children[4], widgets.RadioButtons)[0]
+    radio.index = 0
+    inside(box.children[4], widgets.Button)[0].click()
+    assert "cannot write" in texts(box.children[4], widgets)
+
+
+def test_a_prediction_in_the_form(here, widgets):
+    box = form(quiz.predict("amp", "How many times faster?"))
+    field, button = inside(box, widgets.Text)[0], inside(box, widgets.Button)[0]
+    field.value = "fast"
+    button.click()
+    assert "is not a number" in texts(box, widgets) and events.read(here) == []
+    field.value = "2.5"
+    button.click()
+    assert "you expect 2.5" in texts(box, widgets)
+    assert inside(form(quiz.predict("amp", "How many times faster?")), widgets.Text)[0].value == "2.5"
+
+
+def test_solve_in_a_notebook_does_it_when_its_button_is_pressed_once(here, widgets):
+    from dlojz.labs import forms
+
+    asked = verbs.solve("gpu")
+    box = forms.question_form(asked.words, asked.yes, asked.act)
+    button = inside(box, widgets.Button)[0]
+    assert "yes=True" not in texts(box, widgets) and 'todo("gpu")' in (here / "train.py").read_text()
+    button.click()
+    button.click()
+    assert "net = net.to(device)" in texts(box, widgets) and 'todo("gpu")' not in (here / "train.py").read_text()
+    assert button.disabled and len(events.read(here)) == 1

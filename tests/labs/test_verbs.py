@@ -1,0 +1,387 @@
+"""hint, diff, solve, reset, catch_up and check, as a trainee meets them; nothing of theirs is ever lost."""
+
+import os
+import re
+
+import pytest
+
+from dlojz import cli, workspace
+from dlojz.errors import UsageError
+from dlojz.labs import catalogue, checking, events, fences, verbs
+from dlojz.labs.outcome import CANNOT_CHECK, NOT_ATTEMPTED, SOLVED, WRONG, Outcome
+
+MINE = "net = net.cuda()  # my own\n"
+ENCODINGS = {"utf-8": "", "utf-8-sig": "", "latin-1": "# -*- coding: latin-1 -*-\n# élève\n"}
+
+
+def bodies(here):
+    return {name: fence.body for name, fence in fences.find((here / "train.py").read_text()).fences.items()}
+
+
+def write(here, name, body):
+    path = here / "train.py"
+    path.write_text(fences.replace(path.read_text(), {name: body}))
+
+
+def edit(here, old, new, count=1):
+    path = here / "train.py"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, count))
+
+
+def happened(here, *kinds):
+    return [(event["event"], event["lab"]) for event in events.read(here) if not kinds or event["event"] in kinds]
+
+
+@pytest.fixture
+def judged(monkeypatch):
+    """Checks that say what the test wants, without running anything: ``judged["gpu"] = WRONG``."""
+    verdicts, asked = {}, []
+
+    def run_check(lab, file):
+        asked.append(lab)
+        return Outcome(lab, verdicts.get(lab, WRONG), "Seen: a made-up message")
+
+    monkeypatch.setattr(checking, "run_check", run_check)
+    verdicts["asked"] = asked
+    return verdicts
+
+
+# --- hint ----------------------------------------------------------------------------------------------------------------
+
+
+def test_each_hint_is_the_next_one_until_there_are_no_more(here):
+    said = [repr(verbs.hint("amp")) for _ in range(4)]
+    assert [text.split("\n")[0] for text in said] == [f"Hint {n} of 3 for amp" for n in (1, 2, 3, 3)]
+    assert 'hint("amp")' in said[0] and 'diff("amp")' in said[3]
+    assert [event["step"] for event in events.read(here)] == [1, 2, 3], "the last one again is no new hint"
+    assert repr(verbs.hint("amp", 1)).startswith("Hint 1") and repr(verbs.hint("gpu")).startswith("Hint 1")
+
+
+@pytest.mark.parametrize("step", [2, 3, 0, -1, 99])
+def test_a_hint_cannot_be_skipped_to(here, step):
+    with pytest.raises(UsageError, match=f"there is no hint {step} of amp yet: the next one is 1"):
+        verbs.hint("amp", step)
+    assert events.read(here) == []
+
+
+def test_a_hint_is_html_in_a_notebook(here):
+    for _ in range(3):
+        page = verbs.hint("amp")._repr_html_()
+        assert "<code>" in page or "<pre" in page
+        assert "**" not in re.sub(r"<pre.*?</pre>", "", page, flags=re.DOTALL) and "`" not in page
+
+
+# --- diff ----------------------------------------------------------------------------------------------------------------
+
+
+def test_diff_shows_the_fences_only_theirs_beside_the_kit_s(here):
+    write(here, "gpu.model", MINE)
+    said = repr(verbs.diff("gpu"))
+    lines = said.split("\n")
+    assert [line for line in lines if "train.py, lines" in line] and "optimizer" not in said.replace("the optimizer is made", "")
+    row = next(line for line in lines if "my own" in line)
+    assert row.startswith("net = net.cuda()  # my own") and row.endswith("| net = net.to(device)")
+    assert "amp" not in said
+    page = verbs.diff("gpu")._repr_html_()
+    assert "net = net.cuda()  # my own" in page and "net = net.to(device)" in page
+    assert happened(here) == [("looked", "gpu")] * 2
+
+
+def test_diff_of_one_fence_and_of_a_solved_one(here):
+    said = repr(verbs.diff("gpu.model"))
+    assert said.count("train.py, lines") == 1 and "gpu.batch" not in said
+    verbs.solve("gpu.model", yes=True)
+    assert "The same program." in repr(verbs.diff("gpu.model"))
+
+
+def test_diff_escapes_what_the_trainee_wrote(here):
+    write(here, "gpu.model", 'net = "<script>alert(1)</script>"\n')
+    assert "<script>" not in verbs.diff("gpu.model")._repr_html_()
+
+
+# --- solve ---------------------------------------------------------------------------------------------------------------
+
+
+def test_solve_asks_first_and_changes_nothing_meanwhile(here):
+    before = (here / "train.py").read_bytes()
+    asked = verbs.solve("amp")
+    assert 'solve("amp", yes=True)' in repr(asked) and "yes=True" in asked._repr_html_()
+    assert (here / "train.py").read_bytes() == before and happened(here) == []
+
+
+def test_solve_puts_the_solution_into_the_fences_of_the_lab_alone(here):
+    write(here, "gpu.model", MINE)
+    before = bodies(here)
+    said = repr(verbs.solve("amp", yes=True))
+    assert "scaler.scale(loss / group).backward()" in said and "backup" not in said, "only stubs stood there"
+    for name, body in bodies(here).items():
+        assert body == (catalogue.lab("amp").fences[name].body if name.startswith("amp.") else before[name])
+    assert happened(here) == [("looked", "amp")]
+    assert "Nothing was changed" in repr(verbs.solve("amp", yes=True)) and happened(here) == [("looked", "amp")]
+
+
+def test_solve_keeps_what_the_trainee_wrote(here):
+    write(here, "gpu.model", MINE)
+    before = (here / "train.py").read_bytes()
+    said = repr(verbs.solve("gpu", yes=True))
+    kept = here / re.search(r"backup/\S+/train\.py", said)[0]
+    assert kept.read_bytes() == before and MINE not in (here / "train.py").read_text()
+
+
+def test_solve_of_one_fence(here):
+    verbs.solve("amp.forward", yes=True)
+    changed = {name for name, body in bodies(here).items() if body != catalogue.lab("amp").stubs.get(name, body)}
+    assert changed == {"amp.forward"}
+
+
+@pytest.mark.parametrize("answer, solved", [("y", True), ("YES", True), ("", False), ("n", False)])
+def test_solve_asks_in_a_terminal(here, monkeypatch, capsys, answer, solved):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda words: print(words) or answer)
+    assert cli.main(["solve", "gpu"]) == 0
+    said = capsys.readouterr().out
+    assert "[y/N]" in said and ("stands in train.py now" in said) == solved
+    assert (verbs.target("gpu").untouched(verbs.target("gpu").found(verbs.target("gpu").read()))) != solved
+
+
+def test_solve_in_a_pipe_says_how_and_ends_with_2(here, capsys):
+    assert cli.main(["solve", "gpu"]) == 2
+    assert "dlojz solve --yes gpu" in capsys.readouterr().out
+
+
+# --- reset ---------------------------------------------------------------------------------------------------------------
+
+
+def test_reset_puts_the_stub_back_and_keeps_what_stood_there(here):
+    before = (here / "train.py").read_bytes()
+    write(here, "gpu.model", MINE)
+    mine = (here / "train.py").read_bytes()
+    said = repr(verbs.reset("gpu"))
+    assert (here / re.search(r"backup/\S+/train\.py", said)[0]).read_bytes() == mine
+    assert (here / "train.py").read_bytes() == before
+    assert "Nothing was changed" in repr(verbs.reset("gpu"))
+
+
+def test_reset_touches_no_other_lab(here):
+    write(here, "gpu.model", MINE)
+    verbs.solve("amp", yes=True)
+    verbs.reset("amp")
+    assert bodies(here)["gpu.model"] == MINE
+
+
+def test_two_backups_in_one_second_are_two(here):
+    for number in range(3):
+        write(here, "gpu.model", f"net = {number}\n")
+        verbs.reset("gpu.model")
+    kept = [path.read_text() for path in sorted((here / "backup").glob("*/train.py"))]
+    assert sorted(re.findall(r"net = (\d)", "".join(kept))) == ["0", "1", "2"]
+
+
+# --- catch_up ------------------------------------------------------------------------------------------------------------
+
+
+def test_catch_up_solves_what_comes_before_and_leaves_the_rest(here, judged):
+    write(here, "channels_last.batch", "images = 1  # mine\n")
+    edit(here, "def validate(", "def validate_mine(")
+    said = repr(verbs.catch_up("channels_last"))
+    assert "gpu: the kit's solution stands" in said and "amp: the kit's solution stands" in said and judged["asked"] == []
+    found, labs = bodies(here), catalogue.labs()
+    assert all(found[name] == fence.body for lab in ("gpu", "amp") for name, fence in labs[lab].fences.items())
+    assert found["channels_last.batch"] == "images = 1  # mine\n" and "def validate_mine(" in (here / "train.py").read_text()
+    assert not (here / "backup").exists() and happened(here) == [("looked", "gpu"), ("looked", "amp")]
+
+
+def test_catch_up_keeps_what_works_and_replaces_what_does_not(here, judged):
+    judged |= {"gpu": SOLVED, "amp": WRONG}
+    write(here, "gpu.model", MINE)
+    write(here, "amp.forward", "outputs = mine\n")
+    said = repr(verbs.catch_up("channels_last"))
+    assert "gpu: solved already, your way" in said
+    assert "amp: the kit's solution stands in train.py now. Your file as it was: backup/" in said
+    assert bodies(here)["gpu.model"] == MINE and "autocast" in bodies(here)["amp.forward"]
+    assert "outputs = mine" in next((here / "backup").glob("*/train.py")).read_text()
+    judged["asked"].clear()
+    assert repr(verbs.catch_up("channels_last")).count("solved already") == 2
+    assert judged["asked"] == [], "what the check has accepted is not checked again"
+
+
+def test_catch_up_leaves_alone_what_cannot_be_checked_or_read(here, judged):
+    judged["gpu"] = CANNOT_CHECK
+    write(here, "gpu.model", MINE)
+    edit(here, "# <<< amp.update", "# gone")
+    said = repr(verbs.catch_up("channels_last"))
+    assert "gpu: left alone" in said and "amp: left alone" in said and "amp.update" in said and bodies(here)["gpu.model"] == MINE
+
+
+def test_nothing_comes_before_the_first_lab(here):
+    assert repr(verbs.catch_up("gpu")) == "Nothing comes before gpu."
+
+
+# --- check ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_check_of_what_is_not_written_starts_no_process(here, monkeypatch, capsys):
+    monkeypatch.setattr(checking, "_by_running", lambda *arguments: pytest.fail("it ran"))
+    write(here, "gpu.model", "# my notes\n\n" + catalogue.lab("gpu").stubs["gpu.model"])
+    assert cli.main(["check", "gpu"]) == 3
+    assert "not attempted" in capsys.readouterr().out
+    assert events.read(here)[-1]["outcome"] == "not_attempted"
+
+
+@pytest.mark.parametrize("state, code", [(SOLVED, 0), (WRONG, 1), (NOT_ATTEMPTED, 3), (CANNOT_CHECK, 2)])
+def test_exit_codes(here, judged, capsys, state, code):
+    judged["gpu"] = state
+    assert cli.main(["check", "gpu"]) == code
+    assert capsys.readouterr().out.startswith("gpu: ") and events.read(here)[-1]["outcome"] == state.lower()
+
+
+def test_a_check_really_runs_the_file(here):
+    verbs.solve("gpu", yes=True)
+    assert verbs.check("gpu").state == SOLVED
+    write(here, "gpu.batch", "images.to(device)\nlabels.to(device)\n")
+    outcome = verbs.check("gpu")
+    assert outcome.state == WRONG and "gpu.batch" in outcome.message
+
+
+def test_an_unknown_lab_is_bad_usage_with_the_nearest_name(here, capsys):
+    for verb in ("check", "hint", "diff", "solve", "reset", "catch-up"):
+        assert cli.main([verb, "apm"]) == 2
+        said = capsys.readouterr().err
+        assert said == f"dlojz: there is no lab 'apm': did you mean 'amp'? Labs are {', '.join(catalogue.labs())}\n"
+    assert happened(here) == []
+
+
+def test_an_unknown_fence_is_told_which_there_are(here):
+    with pytest.raises(UsageError, match=r"no fence 'amp.fwd': there are amp.dtype, amp.forward"):
+        verbs.diff("amp.fwd")
+
+
+# --- files in a bad way --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["diff", "solve", "reset"])
+def test_a_removed_fence_says_where_it_belongs_and_how_to_get_it_back(here, verb, capsys):
+    edit(here, "    # >>> gpu.model: the model goes to the device\n", "")
+    edit(here, "    # <<< gpu.model\n", "")
+    mine = (here / "train.py").read_bytes()
+    assert cli.main([verb, "gpu", *(["--yes"] if verb == "solve" else [])]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "the fence gpu.model is gone" in said and "`dlojz reset gpu --file`" in said
+    number = int(re.search(r"after line (\d+)", said)[1])
+    assert "get_model" in mine.decode().split("\n")[number - 1]
+    assert (here / "train.py").read_bytes() == mine
+
+
+def test_a_doubled_fence_names_its_lines(here, capsys):
+    edit(here, "    # <<< gpu.model\n", "    # <<< gpu.model\n    # >>> gpu.model: again\n    # <<< gpu.model\n")
+    assert cli.main(["solve", "--yes", "gpu"]) == 2
+    assert "gpu.model` is there twice" in capsys.readouterr().err
+
+
+def test_a_broken_fence_of_one_lab_does_not_stop_another(here):
+    edit(here, "# <<< gpu.model", "# oops")
+    verbs.solve("amp", yes=True)
+    assert "# oops" in (here / "train.py").read_text() and "scaler.scale(" in (here / "train.py").read_text()
+
+
+def test_reset_file_lays_it_out_anew_with_what_can_be_read(here):
+    verbs.solve("amp", yes=True)
+    write(here, "channels_last.batch", "images = 1  # mine\n")
+    edit(here, "# <<< gpu.model", "# oops")
+    edit(here, "def validate(", "def broken(:")
+    mine = (here / "train.py").read_bytes()
+    said = repr(verbs.reset("gpu", file=True))
+    assert (here / re.search(r"backup/\S+/train\.py", said)[0]).read_bytes() == mine
+    text = (here / "train.py").read_text()
+    compile(text, "train.py", "exec")
+    assert "images = 1  # mine" in text and "scaler.scale(" in text
+    assert bodies(here)["gpu.model"] == catalogue.lab("gpu").stubs["gpu.model"]
+    assert "def broken" not in text
+
+
+def test_a_deleted_file_is_said_and_comes_back(here, capsys):
+    os.remove(here / "train.py")
+    assert cli.main(["check", "gpu"]) == 2
+    said = capsys.readouterr().out
+    assert f"dlojz workspace {here}" in said and events.read(here)[-1]["outcome"] == "cannot_check"
+    for verb in ("diff", "solve", "reset"):
+        assert cli.main([verb, "gpu"]) == 2
+        assert f"dlojz workspace {here}" in capsys.readouterr().err
+    verbs.reset("gpu", file=True)
+    assert (here / "train.py").read_text() == catalogue.laid_out("train.py")
+
+
+def test_a_renamed_file_is_recognised(here, capsys):
+    os.rename(here / "train.py", here / "train_fast.py")
+    assert cli.main(["check", "gpu"]) == 2
+    assert "mv train_fast.py train.py" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damage, said", [
+    (lambda text: text.replace("def validate(", "def validate((", 1), "no valid Python in line"),
+    (lambda text: text.replace("    torch.manual_seed", "\ttorch.manual_seed", 1), "no valid Python in line"),
+    (lambda text: text + "\0", "no valid Python"),
+], ids=["a syntax error", "a tab among spaces", "a null byte"])
+def test_a_file_that_is_no_python_is_not_checked_and_not_changed(here, capsys, damage, said):
+    write(here, "gpu.model", MINE)
+    (here / "train.py").write_text(damage((here / "train.py").read_text()))
+    mine = (here / "train.py").read_bytes()
+    assert cli.main(["check", "gpu"]) == 2
+    assert said in capsys.readouterr().out and (here / "train.py").read_bytes() == mine
+    verbs.solve("gpu", yes=True)
+    assert next((here / "backup").glob("*/train.py")).read_bytes() == mine
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["unix", "windows"])
+def test_other_encodings_and_line_ends_survive_solve_and_reset(here, encoding, end):
+    text = ENCODINGS[encoding] + (here / "train.py").read_text()
+    raw = text.replace("\n", end).encode(encoding)
+    (here / "train.py").write_bytes(raw)
+    verbs.solve("gpu", yes=True)
+    solved = ENCODINGS[encoding] + catalogue.laid_out("train.py", ["gpu"])
+    assert (here / "train.py").read_bytes() == solved.replace("\n", end).encode(encoding)
+    verbs.reset("gpu")
+    assert (here / "train.py").read_bytes() == raw
+
+
+def test_tabs_for_spaces_are_kept(here):
+    tabs = re.sub(r"(?m)^(?:    )+", lambda match: "\t" * (len(match[0]) // 4), (here / "train.py").read_text())
+    (here / "train.py").write_text(tabs)
+    verbs.solve("amp", yes=True)
+    text = (here / "train.py").read_text()
+    compile(text, "train.py", "exec")
+    assert "\t\t\t\t\twith torch.autocast(" in text and "\n    " not in text.split("# >>> amp.forward")[1].split("# <<<")[0]
+
+
+def test_a_folder_that_cannot_be_written_loses_nothing(here, monkeypatch):
+    write(here, "gpu.model", MINE)
+    mine = (here / "train.py").read_bytes()
+    (here / "backup").write_text("a file where the folder should be")
+    with pytest.raises(UsageError, match=r"cannot keep a copy of train.py.*Nothing was changed"):
+        verbs.solve("gpu", yes=True)
+    assert (here / "train.py").read_bytes() == mine
+
+
+def test_outside_of_a_workspace(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for verb in ("check gpu", "hint gpu", "diff gpu", "solve gpu", "reset gpu", "catch-up amp", "progress"):
+        assert cli.main(verb.split()) == 2
+        assert "is not in a workspace: make one with `dlojz workspace DIR`" in capsys.readouterr().err
+
+
+def test_a_workspace_of_another_version(here, capsys):
+    marker = here / workspace.MARKER
+    marker.write_text('version = "99.0"\n')
+    for verb in (["check", "gpu"], ["hint", "gpu"], ["solve", "gpu"], ["progress"]):
+        assert cli.main(verb) == 2
+        assert "update the kit" in capsys.readouterr().err
+    marker.write_text('version = "0.0.1"\n')
+    assert cli.main(["progress"]) == 0
+    assert "--update" in capsys.readouterr().out
+    edit(here, "    # >>> gpu.model: the model goes to the device\n", "")
+    edit(here, "    # <<< gpu.model\n", "")
+    assert cli.main(["diff", "gpu"]) == 2
+    assert "--update" in capsys.readouterr().err
