@@ -124,12 +124,16 @@ def submit(folders: Sequence[Path], request: Request) -> list[str]:
     folders = [Path(folder).resolve() for folder in folders]
     workspace = folders[0].parent.parent
     token = "dlojz-" + secrets.token_hex(8)
-    for index, folder in enumerate(folders):
-        (folder / TOKEN).write_text(f"{token} {index if len(folders) > 1 else '-'}\n")
     file, options = folders[0] / "job.sh", []
-    if len(folders) > 1:
-        file, options = folders[0] / "sweep.sh", [f"--array=0-{len(folders) - 1}"]
-        file.write_text(sweep_script(folders, (folders[0] / "job.sh").read_text()))
+    try:
+        for index, folder in enumerate(folders):
+            (folder / TOKEN).write_text(f"{token} {index if len(folders) > 1 else '-'}\n")
+        if len(folders) > 1:
+            first = file.read_text(encoding="utf-8")
+            file, options = folders[0] / "sweep.sh", [f"--array=0-{len(folders) - 1}"]
+            file.write_text(sweep_script(folders, first), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write in {folders[0].parent}: {error.strerror}. Make room or mend its permissions") from None
     # --export=ALL: the environment is clean by now, and carries what the user's Python lives in (PATH, conda, modules)
     words = ["sbatch", "--parsable", "--export=ALL", f"--comment={token}", f"--chdir={workspace}", *options, str(file)]
 
@@ -164,7 +168,7 @@ def _until_answered(act, found, verb: str):
             away = error
         looks = 0
         while looks < 2:
-            complaint = str(away).partition(":")[0]
+            complaint = str(away).removesuffix(": try again in a minute")
             if time.monotonic() > end:
                 raise Unreachable(f"{complaint}: {verb} again in a minute, nothing is done twice")
             if not told:
