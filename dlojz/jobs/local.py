@@ -260,10 +260,9 @@ def _after_the_queue(job: Job) -> Status:
     with contextlib.suppress(TypeError):
         if content.get("status"):
             return Status(**content["status"])
-    code = left_exit_code(job.folder)
-    if code is None and processes.marked(f"DLOJZ_RUN={job.folder}"):
+    if processes.marked(f"DLOJZ_RUN={job.folder}"):
         return Status("RUNNING", "the queue has lost it: its files were deleted", started=job.status.started)
-    return judged(code, job.status.started)
+    return judged(left_exit_code(job.folder), job.status.started)  # read last: it is written before the last process ends
 
 
 def cancel(ids: Sequence[str]) -> None:

@@ -234,7 +234,7 @@ class Supervisor:
             environ = json.loads(self.queue.environment_file(entry.id).read_bytes())
             (folder / "exit_code").unlink(missing_ok=True)
             self.queue.write(starting)  # from here on a process of this job may exist
-            environ[MARK] = entry.mark
+            environ |= {MARK: entry.mark, "DLOJZ_RUN": entry.folder}
             if entry.devices:
                 environ["CUDA_VISIBLE_DEVICES"] = ",".join(given)
             with open(folder / "out.log", "ab") as out, open(folder / "err.log", "ab") as err:
