@@ -476,8 +476,8 @@ def _last_error(file: Path) -> str:
         return ""
     errors = [line for line in lines if re.match(r"(\[?rank\d+\]?: ?)?([\w.]+\.)?\w*(Error|Exception|Interrupt)\b", line)]
     errors = [line for line in errors if "ChildFailedError" not in line]
-    own = [line for line in lines if not re.match(r"(srun|slurmstepd\S*):", line)]  # what Slurm adds says less
-    return (errors or own or lines or [""])[-1]
+    own = [line for line in lines if not re.match(r"(srun|slurmstepd\S*):", line)]  # what Slurm adds says less than its states
+    return (errors or own or [""])[-1]
 
 
 def wait(jobs: Sequence[Job], timeout: float | None = None) -> Sequence[Job]:

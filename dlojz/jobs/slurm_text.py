@@ -257,6 +257,7 @@ ADVICE = (
     ("CPU count per node", "ask for fewer cores, `sinfo -o '%P %c %G'` shows the cores and GPUs of a node"),
     ("node configuration is not available", "no node has that many GPUs or cores or that much memory: ask for less, or for more "
                                             "nodes, `sinfo -o '%P %D %c %m %G'` shows what there is"),
+    ("More processors requested", "ask for less, `sinfo -o '%P %D %c %G'` shows the nodes of a partition and what they have"),
     ("Node count specification", "ask for fewer nodes, `sinfo -o '%P %D'` shows how many a partition has"),
     ("Invalid node name", "`sinfo -N` lists the nodes"),
     ("feature specification", "no node has what the constraint names, `sinfo -o '%P %f'` lists what there is"),

@@ -354,6 +354,7 @@ def test_preemption_and_resume_give_the_same_result(jobs, disturbed):
         ({"account": "teaching", "qos": "high"}, r"Invalid qos"),
         ({"constraint": "a100"}, r"Invalid feature specification.*sinfo -o '%P %f'"),
         ({"nodes": 9, "processes": 9, "gpus": 9}, r"Node count.*ask for fewer nodes"),
+        ({"nodes": 8, "processes": 32, "gpus": 32, "cores": 2}, r"More processors requested than permitted.*sinfo"),
         ({"cores": 9}, r"CPU count per node.*fewer cores"),
         ({"seconds": 600, "partition": "debug"}, r"time limit is invalid.*ask for less time"),
         ({"directives": ("--mem=999G",)}, r"Memory specification.*less memory"),
@@ -465,7 +466,7 @@ def test_the_verbs_in_python(lab, monkeypatch):
     assert submit(["say.py 0 0 a", "say.py 0 5 b"], name="python", time=5)[0].found
     group.wait(60)
     assert group.states == ["COMPLETED", "FAILED"]
-    assert (group[1].exit_code, group[0].log.count('"a"')) == (5, 1)
+    assert (group[1].exit_code, group[1].reason, group[0].log.count('"a"')) == (5, "exit code 5", 1)
     assert two.wait(60).state == "COMPLETED"
     assert two.log.count('"SLURM_NTASKS": "4"') == 4
     assert jobs["nodes"].id == two.id and two.elapsed < 60
