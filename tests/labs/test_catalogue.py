@@ -1,6 +1,7 @@
 """lab.toml, quiz.toml, hints.md and stubs: what is not in order is named with its file, its line and what was expected."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,12 +35,12 @@ def refused(folder, name, old, new, read=catalogue.read):
 
 @pytest.mark.parametrize("lab", LABS.values(), ids=LABS)
 def test_the_kit_s_labs_are_in_order(lab):
-    assert lab.fences and set(lab.stubs) == set(lab.fences) and len(lab.hints) == 3 and len(questions.read(lab)) >= 4
+    assert lab.fences and set(lab.stubs) == set(lab.fences) and len(lab.hints) == 3 and len(questions.read(lab)) >= 3
     stub_files = {path.stem for path in (lab.folder / "stub").glob("*.py")}
     assert stub_files == set(lab.fences), "a stub for each fence, and none for any other"
     for name, stub in lab.stubs.items():
         assert "# TODO:" in stub and not fences.same(stub, lab.fences[name].body)
-    assert f'todo("{lab.id}")' in "".join(lab.stubs.values())
+    assert set(re.findall(r"todo\((.*)\)", "".join(lab.stubs.values()))) <= {f'"{lab.id}"'}
 
 
 @pytest.mark.parametrize("lab", LABS.values(), ids=LABS)
