@@ -15,11 +15,16 @@ from ..errors import UsageError
 from . import show
 from .questions import Question
 
-# Options are sentences: let them wrap, and show where the keyboard is.
-STYLE = (
-    "<style>.dlojz-form label.widget-label-basic, .dlojz-form .widget-radio-box label { height: auto; white-space: normal; "
-    "line-height: 1.5; width: auto; max-width: none } .dlojz-form .widget-checkbox { height: auto } "
-    ".dlojz-form :focus-visible { outline: 2px solid #1a7fd4; outline-offset: 1px }</style>")
+# Options are sentences: let them wrap, and show where the keyboard is. Those of which one can be chosen look like radio buttons.
+# They are none, because JupyterLab takes the arrow keys, which move between radio buttons, to move between cells.
+STYLE = """<style>
+.dlojz-form .widget-checkbox { height: auto }
+.dlojz-form label.widget-label-basic { height: auto; width: auto; max-width: none; white-space: normal; line-height: 1.5 }
+.dlojz-form :focus-visible { outline: 2px solid #1a7fd4; outline-offset: 1px }
+.dlojz-one input { appearance: none; flex: none; width: 13px; height: 13px; margin: 4px; border: 1px solid #8a8a8a }
+.dlojz-one input { border-radius: 50% }
+.dlojz-one input:checked { border: 4px solid #1a7fd4 }
+</style>"""
 WIDE = {"width": "100%", "max_width": "60em"}
 
 
@@ -39,20 +44,30 @@ class QuestionForm:
 
     def _fields(self) -> list:
         question = self.question
-        if question.kind == "one":
-            return [ipywidgets.RadioButtons(options=list(question.options), value=None, layout=WIDE)]
-        if question.kind == "several":
-            return [ipywidgets.Checkbox(description=option, indent=False, layout=WIDE) for option in question.options]
+        if question.kind != "number":
+            labels = [option.replace("`", "") for option in question.options]
+            boxes = [ipywidgets.Checkbox(description=label, indent=False, layout=WIDE) for label in labels]
+            for box in boxes if question.kind == "one" else ():
+                box.add_class("dlojz-one")
+                box.observe(self._chosen, "value")
+            return boxes
         unit = f" of {question.unit}" if question.unit else ""
         return [ipywidgets.Text(placeholder=f"a number{unit}", layout={"width": "14em"})]
 
     def _restore(self, given) -> None:
-        if self.question.kind == "several":
-            for field in self.fields:
-                field.value = field.description in given
+        if self.question.kind == "number":
+            self.fields[0].value = f"{given:g}"
         else:
-            self.fields[0].value = f"{given:g}" if self.question.kind == "number" else given
+            chosen = given if self.question.kind == "several" else (given,)
+            for field, option in zip(self.fields, self.question.options):
+                field.value = option in chosen
         self._say(given)
+
+    def _chosen(self, change) -> None:
+        """Of several options one only."""
+        with self.lock:
+            for field in self.fields if change["new"] else ():
+                field.value = field is change["owner"]
 
     def _say(self, given) -> None:
         from .quiz import verdict_html
@@ -62,10 +77,12 @@ class QuestionForm:
 
     def _pressed(self, _button) -> None:
         with self.lock:
-            kind = self.question.kind
-            chosen = [field.description for field in self.fields if field.value] if kind == "several" else self.fields[0].value
+            if self.question.kind == "number":
+                said = self.fields[0].value
+            else:
+                said = [option for field, option in zip(self.fields, self.question.options) if field.value]
             try:
-                self.quiz.answer(self.question.id, chosen)
+                self.quiz.answer(self.question.id, said)
             except UsageError as error:
                 self.said.value = _complaint(error)
                 return
@@ -109,7 +126,7 @@ def prediction_form(prediction) -> ipywidgets.Widget:
 def question_form(words: str, yes: str, act: Callable[[], show.Shown]) -> ipywidgets.Widget:
     """A button that does something only when it is pressed, and shows what ``act`` returns."""
     lock = threading.RLock()
-    button = ipywidgets.Button(description=yes, button_style="warning", layout={"width": "auto"})
+    button = ipywidgets.Button(description=yes, button_style="warning", layout={"width": "max-content"})
     said = ipywidgets.HTML()
 
     def pressed(_button) -> None:

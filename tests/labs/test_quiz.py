@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from dlojz import paths
 from dlojz.errors import UsageError
 from dlojz.labs import catalogue, events, questions, quiz, verbs
 from dlojz.labs.questions import Question
@@ -133,7 +134,9 @@ def test_answers_in_the_form_are_kept_explained_and_restored(here, widgets):
     inside(number, widgets.Text)[0].value = "3"
     inside(number, widgets.Button)[0].click()
     assert "Not right" in texts(number, widgets)
-    inside(one, widgets.RadioButtons)[0].index = 1
+    inside(one, widgets.Checkbox)[0].value = True
+    inside(one, widgets.Checkbox)[1].value = True
+    assert [check.value for check in inside(one, widgets.Checkbox)] == [False, True, False], "one of them only"
     inside(one, widgets.Button)[0].click()
     assert "3 of 5 answered, 2 right" in texts(box, widgets)
     assert [event["right"] for event in events.read(here)] == [True, False, True]
@@ -142,7 +145,7 @@ def test_answers_in_the_form_are_kept_explained_and_restored(here, widgets):
     assert "3 of 5 answered, 2 right" in texts(again, widgets) and explained in texts(again, widgets)
     assert [check.value for check in inside(again.children[2], widgets.Checkbox)] == [False, True, True]
     assert inside(again.children[3], widgets.Text)[0].value == "3"
-    assert inside(again.children[4], widgets.RadioButtons)[0].index == 1
+    assert [check.value for check in inside(again.children[4], widgets.Checkbox)] == [False, True, False]
 
 
 def test_an_empty_form_complains_and_keeps_nothing(here, widgets):
@@ -154,13 +157,13 @@ def test_an_empty_form_complains_and_keeps_nothing(here, widgets):
 
 
 def test_nothing_is_chosen_beforehand(widgets):
-    assert all(radio.index is None for radio in inside(form(quiz.quiz("gpu")), widgets.RadioButtons))
+    assert not any(check.value for check in inside(form(quiz.quiz("gpu")), widgets.Checkbox))
 
 
 def test_answers_from_many_threads_are_all_kept(here, widgets):
     box = form(quiz.quiz("amp"))
-    radio, button = inside(box.children[4], widgets.RadioButtons)[0], inside(box.children[4], widgets.Button)[0]
-    radio.index = 0
+    inside(box.children[4], widgets.Checkbox)[0].value = True
+    button = inside(box.children[4], widgets.Button)[0]
     threads = [threading.Thread(target=button.click) for _ in range(20)]
     for thread in threads:
         thread.start()
@@ -172,8 +175,7 @@ def test_answers_from_many_threads_are_all_kept(here, widgets):
 def test_a_full_disk_is_said_in_the_form(here, widgets):
     box = form(quiz.quiz("amp"))
     (here / events.NAME).mkdir()
-    radio = inside(box.children[4], widgets.RadioButtons)[0]
-    radio.index = 0
+    inside(box.children[4], widgets.Checkbox)[0].value = True
     inside(box.children[4], widgets.Button)[0].click()
     assert "cannot write" in texts(box.children[4], widgets)
 
@@ -201,3 +203,36 @@ def test_solve_in_a_notebook_does_it_when_its_button_is_pressed_once(here, widge
     button.click()
     assert "net = net.to(device)" in texts(box, widgets) and 'todo("gpu")' not in (here / "train.py").read_text()
     assert button.disabled and len(events.read(here)) == 1
+
+
+# --- executed by a program -----------------------------------------------------------------------------------------------
+
+CELLS = """
+from dlojz import catch_up, check, diff, hint, predict, progress, quiz, reset, solve
+quiz("amp")
+predict("amp", "How many times faster?")
+solve("amp")
+hint("amp")
+diff("amp.forward")
+catch_up("amp")
+reset("gpu")
+progress()
+outcome = check("amp"); assert outcome.state == "NOT_ATTEMPTED"; outcome
+check("amd")
+"""
+
+
+def test_a_notebook_that_nobody_looks_at_waits_for_nobody(here, monkeypatch):
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    monkeypatch.delenv("DLOJZ_PLAIN")
+    monkeypatch.setenv("PYTHONPATH", str(paths.PACKAGE.parent))
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(line) for line in CELLS.strip().split("\n")])
+    client = nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(here)}}, allow_errors=True)
+    client.execute()
+    *cells, last = notebook.cells
+    for cell in cells[1:]:
+        data = cell.outputs[0]["data"]
+        assert "application/vnd.jupyter.widget-view+json" not in data and data["text/html"].startswith("<div"), cell.source
+    assert "Nothing was changed" in cells[3].outputs[0]["data"]["text/plain"]
+    assert [(output["ename"], len(output["traceback"])) for output in last.outputs] == [("UsageError", 1)]
+    assert "did you mean 'amp'" in last.outputs[0]["traceback"][0]
