@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -121,12 +122,15 @@ def notebooks() -> list[str]:
 def missing(folder: Path, name: str) -> UsageError:
     """The error for a file of the workspace that isn't there: what may have become of it, and how to get it back."""
     wanted = set(catalogue.reference_fences(name)) if name in references() else set()
-    for other in sorted(folder.glob("*.py")):
+    others = [*folder.glob("*.py"), *(path for path in folder.glob("*/*.py") if path.parent.name not in ("backup", "runs"))]
+    for other in sorted(others, key=lambda path: (len(path.parts), path.name)):
         try:
-            if wanted and other.name not in references() and wanted & set(fences.find(textfile.read(other).text).fences):
-                return UsageError(f"{name} is not in {folder}, but {other.name} has its fences: give it its name back "
-                                  f"(mv {other.name} {name}), or get a new one with `dlojz workspace {folder}`")
-        except UsageError:
+            elsewhere = other.parent != folder or other.name not in references()
+            if elsewhere and wanted & set(fences.find(textfile.read(other).text).fences):
+                place = shlex.quote(str(other.relative_to(folder)))
+                return UsageError(f"{name} is not in {folder}, but {place} has its fences: put it back (mv {place} {name}), "
+                                  f"or get a new one with `dlojz workspace {folder}`")
+        except (UsageError, OSError):
             continue
     return UsageError(f"{name} is not in {folder}: `dlojz workspace {folder}` puts a new one there and touches nothing else")
 

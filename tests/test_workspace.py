@@ -328,7 +328,10 @@ def test_a_renamed_file_is_recognised(kit, tmp_path):
     workspace.create(folder)
     os.rename(folder / "train.py", folder / "my_train.py")
     assert "mv my_train.py train.py" in str(workspace.missing(folder, "train.py"))
-    os.remove(folder / "my_train.py")
+    (folder / "old").mkdir()
+    os.rename(folder / "my_train.py", folder / "old" / "my train.py")
+    assert "(mv 'old/my train.py' train.py)" in str(workspace.missing(folder, "train.py"))
+    os.remove(folder / "old" / "my train.py")
     assert str(workspace.missing(folder, "train.py")) == \
         f"train.py is not in {folder}: `dlojz workspace {folder}` puts a new one there and touches nothing else"
 

@@ -115,7 +115,10 @@ def check(lab: str) -> Outcome:
 
 
 def _noted(at: Target, outcome: Outcome, stood: str) -> Outcome:
-    events.add(at.here, "check", at.lab.id, outcome=outcome.state.lower(), fences=stood)
+    try:
+        events.add(at.here, "check", at.lab.id, outcome=outcome.state.lower(), fences=stood)
+    except UsageError as error:  # what was found out is worth more than its note
+        return dataclasses.replace(outcome, message=f"{outcome.message}\nNot kept in your progress: {error}.".lstrip("\n"))
     return outcome
 
 

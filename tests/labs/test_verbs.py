@@ -245,6 +245,14 @@ def test_a_check_really_runs_the_file(here):
     assert outcome.state == WRONG and "gpu.batch" in outcome.message
 
 
+def test_a_verdict_that_cannot_be_kept_is_shown_all_the_same(here, judged, capsys):
+    (here / events.NAME).mkdir()
+    judged["gpu"] = SOLVED
+    assert cli.main(["check", "gpu"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("gpu: solved") and "Not kept in your progress: cannot write" in said
+
+
 def test_an_unknown_lab_is_bad_usage_with_the_nearest_name(here, capsys):
     for verb in ("check", "hint", "diff", "solve", "reset", "catch-up"):
         assert cli.main([verb, "apm"]) == 2
