@@ -1,14 +1,16 @@
 """Running a lab's check: `run_check`, and what a check.py is written with.
 
-A check is a function ``check(probe)`` in the lab's check.py. It asks the probe for runs of the trainee's file, and says what must hold::
+A check is a function ``check(probe)`` in the lab's check.py. It asks the probe for runs of the trainee's file and says what
+must hold; `dlojz.labs.probe.observe` lists the facts that there are::
 
     def check(probe):
         run = probe.run("--device cuda", gpus=2)
-        model = run.need("model")
-        expect(set(model.devices) == {"cuda:0"}, saw=…, expected=…, look=fence("gpu.model"))
+        model = run.need("model", training=True)
+        expect(set(model.devices) == {"cuda:0"}, saw=…, expected=…, look="gpu.model")
         probe.verified.append("the model's weights are on the GPU")
 
-The first expectation that is not met ends it. Whatever ends the script before the check has seen what it needs is said by `run_check`.
+The first expectation that is not met ends it. Where the script ends before the check has seen what it needs, `run_check`
+says so.
 """
 
 from __future__ import annotations
@@ -57,16 +59,20 @@ def run_check(lab_id: str, file: Path | str, limits: Limits | None = None, sessi
 def _without_running(lab, file: Path) -> tuple | None:
     """State and message where they can be told from the text alone; else None."""
     try:
-        text = textfile.read(file).text
+        content = textfile.read(file)
     except FileNotFoundError:
         return CANNOT_CHECK, f"{file.name} is not in {file.parent}: `dlojz workspace {file.parent}` puts a new one there."
     except UsageError as error:
         return CANNOT_CHECK, f"{error}."
-    found = fences.find(text, file.name, lab.stubs)
-    if not found.problems and len(found.fences) == len(lab.stubs):
-        if all(fences.same(fence.body, lab.stubs[name]) for name, fence in found.fences.items()):
-            first = next(iter(found.fences.values()))
-            return NOT_ATTEMPTED, f"Its fences are as they came. The first is {first.id}, in line {first.first} of {file.name}."
+    found = fences.find(content.text, file.name, lab.stubs)
+    whole = not found.problems and len(found.fences) == len(lab.stubs)
+    if whole and all(fences.same(fence.body, lab.stubs[name]) for name, fence in found.fences.items()):
+        first = next(iter(found.fences.values()))
+        return NOT_ATTEMPTED, f"Its fences are as they came. The first is {first.id}, in line {first.first} of {file.name}."
+    if content.errors != "strict":
+        number = next(number for number, line in enumerate(textfile.lines(content.text), 1) if not _is_text(line))
+        where = f"{file.name} is not UTF-8 in line {number}"
+        return CANNOT_CHECK, f"{where}, so Python does not run it: save it as UTF-8, then check again."
     try:
         compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -78,11 +84,22 @@ def _without_running(lab, file: Path) -> tuple | None:
     return None
 
 
+def _is_text(line: str) -> bool:
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _by_running(lab, file: Path, text: str, limits: Limits | None, session: Session | None) -> tuple:
     try:
         if session is not None:
             session.begin(limits)
-            return _judge(lab, Probe(session, file, _written(lab, text)), text)
+            try:
+                return _judge(lab, Probe(session, file, _written(lab, text)), text)
+            finally:
+                session.stop()
         with Session(limits) as own:
             return _judge(lab, Probe(own, file, _written(lab, text)), text)
     except HostLost as error:
@@ -110,14 +127,15 @@ def _stopped(facts: Facts, where: Places) -> tuple[str, str]:
     """The script ended before the check had seen what it needs: the lab's own fault where its own fence did that."""
     ended = facts.ended
     own = where.fence_at(ended)
-    place = f" in {where.line(ended)}" if ended.line else ""
+    place = f", in {where.line(ended)}" if ended.line else ""
     message = f"Seen: `{facts.command}` {ended.message}{place}."
     if "NVIDIA driver" in ended.message or "not compiled with CUDA" in ended.message:
         return CANNOT_CHECK, f"{message}\nThat line asks for something that only a real GPU has: check it on a machine with one."
     if ended.how == "broken":
         return CANNOT_CHECK, f"{message}\nThat is a fault of the kit, not of your file."
-    if own:
-        return WRONG, f"{message}\nExpected: it trains for a few steps and ends.\nWhere to look: the fence {own}.{where.untouched()}"
+    if own or where.rest_is_as_it_came():
+        look = f"the fence {own}" if own else f"the fences of {where.lab.id}, and what the rest of the file needs from them"
+        return WRONG, f"{message}\nExpected: it trains for a few steps and ends.\nWhere to look: {look}.{where.untouched()}"
     return CANNOT_CHECK, f"{message}\nThat is outside of this lab's fences: mend it first, then check again."
 
 
@@ -144,7 +162,7 @@ class Places:
     """Names the places of a trainee's file for a message."""
 
     def __init__(self, lab, name: str, text: str):
-        self.lab, self.name = lab, name
+        self.lab, self.name, self.text = lab, name, text
         self.lines = textfile.lines(text)
         self.found = fences.find(text, name, lab.stubs)
 
@@ -163,6 +181,16 @@ class Places:
         if not event.line or event.file != self.name:
             return None
         return next((fence.id for fence in self.found.fences.values() if fence.first < event.line < fence.last), None)
+
+    def rest_is_as_it_came(self) -> bool:
+        """Whether everything but this lab's fences is the kit's, so that what goes wrong comes from these."""
+        mine, every = self.lab.stubs, catalogue.reference_fences(self.lab.file)
+        if fences.skeleton(self.text) != fences.skeleton(catalogue.reference(self.lab.file).read_text(encoding="utf-8")):
+            return False
+        stubs = {name: body for other in catalogue.in_file(self.lab.file) for name, body in other.stubs.items()}
+        others = [fence for fence in fences.find(self.text, self.name, every).fences.values() if fence.id not in mine]
+        return all(fences.same(fence.body, every[fence.id].body) or fences.same(fence.body, stubs.get(fence.id, ""))
+                   for fence in others)
 
     def untouched(self) -> str:
         """A line that names the fences in which the stub still stands."""

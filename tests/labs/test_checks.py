@@ -21,7 +21,8 @@ DONE = defaultdict(list)  # (lab, kind) -> seconds
 
 
 def answers(kind):
-    return [pytest.param(lab, file, id=f"{lab.id}-{file.stem}") for lab in LABS for file in sorted((lab.folder / kind).glob("*.py"))]
+    files = [(lab, file) for lab in LABS for file in sorted((lab.folder / kind).glob("*.py"))]
+    return [pytest.param(lab, file, id=f"{lab.id}-{file.stem}") for lab, file in files]
 
 
 @pytest.fixture(scope="session")

@@ -20,27 +20,39 @@ def check(probe):
 
 def trains_on(run, device, when):
     chosen = run.first("set_device")
-    expect(chosen is None or chosen.device != "cuda", saw=f"{when}, `device` is `cuda` without a number",
-           expected=f"it says which GPU: {device}", look="gpu.device")
+    expect(chosen is None or chosen.device != "cuda",
+           saw=f"{when}, `device` is `cuda` without a number",
+           expected=f"it says which GPU: {device}",
+           look="gpu.device")
 
     model = run.need("model", training=True)
     elsewhere = [name for name in model.devices if name != device]
     wrong_target = elsewhere != ["cpu"] or run.first("model.move", to=lambda to: "cpu" in to)
-    expect(not elsewhere, saw=f"{when}, the model's weights are on {' and '.join(model.devices)} in the first step",
-           expected=f"all are on {device}", look="gpu.device" if wrong_target else "gpu.model")
+    expect(not elsewhere,
+           saw=f"{when}, the model's weights are on {' and '.join(model.devices)} in the first step",
+           expected=f"all are on {device}",
+           look="gpu.device" if wrong_target else "gpu.model")
 
     back = run.first("move", target="cpu", by="own", step=lambda step: step < 4)  # after the last step it may
-    expect(back is None, saw=f"{when}, a step copies a tensor of shape {back and back.shape} from the GPU to the CPU",
-           expected="what a step needs stays on the GPU: on the way back the host waits", look=back)
+    expect(back is None,
+           saw=f"{when}, a step copies a tensor of shape {back and back.shape} from the GPU to the CPU",
+           expected="what a step needs stays on the GPU: on the way back the host waits",
+           look=back)
 
     images = model.inputs[0]["device"]
-    expect(images == device, saw=f"{when}, the model is on {device} and the images that it is given are on {images}",
-           expected=f"the images are on {device}, too", look="gpu.batch")
+    expect(images == device,
+           saw=f"{when}, the model is on {device} and the images that it is given are on {images}",
+           expected=f"the images are on {device}, too",
+           look="gpu.batch")
 
-    loss = run.need("labels")
-    expect(loss.labels["device"] == device, saw=f"{when}, the loss compares outputs on {device} with labels on {loss.labels['device']}",
-           expected=f"the labels are on {device}, too", look="gpu.batch")
+    labels = run.need("labels").labels["device"]
+    expect(labels == device,
+           saw=f"{when}, the loss compares outputs on {device} with labels on {labels}",
+           expected=f"the labels are on {device}, too",
+           look="gpu.batch")
 
     wait = run.every_step("sync", by="own")
-    expect(wait is None, saw=f"{when}, every step asks for a value that the GPU has still to compute, so the host waits for it",
-           expected="the host goes on and queues the next work; a value is asked for now and then, not in each step", look=wait)
+    expect(wait is None,
+           saw=f"{when}, every step asks for a value that the GPU has still to compute, so the host waits for it",
+           expected="the host goes on and queues the next work; a value is asked for now and then, not in each step",
+           look=wait)

@@ -51,7 +51,8 @@ class Probe:
         ``overflow_at=STEP`` makes the gradients of a step infinite.
         """
         small = f"{SMALL} --data {shlex.quote(str(self.session.images()))} {switches}"
-        started = self.session.start(self.script, shlex.split(small), observers.names() if observe is None else observe, options, ranks)
+        observe = observers.names() if observe is None else observe
+        started = self.session.start(self.script, shlex.split(small), observe, options, ranks)
         facts = Facts(self.session, started, f"{self.script.name} {switches}".strip())
         self.runs.append(facts)
         return facts

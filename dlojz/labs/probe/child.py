@@ -15,6 +15,7 @@ import sys
 import traceback
 import warnings
 
+from ...jobs import processes
 from .log import Log, error, place
 
 FILE_SIZE = 2**30  # bytes that one file may grow to
@@ -70,9 +71,10 @@ def _execute(log: Log, script: str) -> int:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        log.write({"what": "exit", "step": log.step, "how": "SystemExit", "code": code, "message": str(stop.code or ""), **place(stop, log)})
+        log.write({"what": "exit", "step": log.step, "how": "SystemExit", "code": code, **place(stop, log)})
         return code
     except BaseException as failure:
+        traceback.print_exc()
         log.write(error(failure, log))
         return 1
     return 0
@@ -120,14 +122,16 @@ def _notice_ends(log: Log) -> None:
         return explain(failure, *args, **kwargs)
 
     def left(code):
-        log.note("exit", how="os._exit", code=code, message="")
+        stop = sys.exc_info()[1]
+        where = place(stop, log) if isinstance(stop, SystemExit) else {}
+        log.note("exit", **{"how": "os._exit", "code": code, **where})
         leave(code)
 
     faults.explain, os._exit = explained, left
 
 
 # ----------------------------------------------------------------------------------------------------------------- limits
-def _bound(processes: int) -> None:
+def _bound(most: int) -> None:
     os.setsid()
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -142,7 +146,7 @@ def _bound(processes: int) -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
     if os.geteuid() != 0:  # it counts all threads of the user, and root is not bound by it
         with contextlib.suppress(OSError, ValueError):
-            _limit(resource.RLIMIT_NPROC, _threads_of_user() + processes + 256)
+            _limit(resource.RLIMIT_NPROC, _threads_of_user() + most + 256)
 
 
 def _limit(which: int, value: int) -> None:
@@ -164,15 +168,17 @@ STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "os.system", "sub
 
 def _watch_processes(log: Log, most: int) -> None:
     """Count the processes that the script and its children start, in memory that they share; end them all at one too many."""
-    shared = mmap.mmap(-1, 8)
+    shared, leader = mmap.mmap(-1, 8), processes.identity(os.getpid())
 
     def hook(event, _):
         if event in STARTS:
             count = struct.unpack("q", shared[:8])[0] + 1
             shared[:8] = struct.pack("q", count)
             if count > most:
-                log.write({"what": "processes", "step": log.step, "count": count, **log._caller()})
-                os.killpg(0, signal.SIGKILL)
+                log.write({"what": "processes", "step": log.step, "count": count, **log.caller()})
+                if processes.alive(leader):
+                    os.killpg(leader["pid"], signal.SIGKILL)
+                os.killpg(0, signal.SIGKILL)  # where it has left the group
 
     sys.addaudithook(hook)
     warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork.*", category=DeprecationWarning)

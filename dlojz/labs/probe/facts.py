@@ -12,7 +12,11 @@ from pathlib import Path
 class Event(dict):
     """One fact: ``event.dtype`` is ``event["dtype"]``. Every fact has ``what``, ``step``, ``line``, ``file`` and ``by``."""
 
-    __getattr__ = dict.get
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"no {name!r} in this fact, but {', '.join(self)}") from None
 
 
 class Unfinished(Exception):
@@ -47,8 +51,9 @@ class Facts:
         return self._events
 
     def all(self, what: str, **like) -> list[Event]:
-        """The facts of this kind, in order, whose values are like these. A value may be a function that says whether it fits."""
-        return [event for event in self.events if event.what == what and all(_fits(event.get(key), want) for key, want in like.items())]
+        """The facts of this kind, in order, with these values. A value may be a function that says whether it fits."""
+        found = (event for event in self.events if event.what == what)
+        return [event for event in found if all(_fits(event.get(key), want) for key, want in like.items())]
 
     def first(self, what: str, **like) -> Event | None:
         return next(iter(self.all(what, **like)), None)
@@ -75,47 +80,52 @@ class Facts:
 
     @property
     def ended(self) -> Event:
-        """How the run ended: ``how`` (completed, error, exit, signal, time, memory, processes, alone, broken), ``line``, ``file``, ``message``.
+        """How the run ended: ``how``, and ``line`` and ``file`` where that is known, and ``message`` ("stops with TypeError: …").
 
-        ``message`` is a sentence without the place: "stops with TypeError: …".
+        ``how`` is completed, error, exit or signal; time, memory, processes or alone where we ended it; broken where the probe
+        itself failed.
         """
         process, events = self._process, self.events
         status = process.status or 0
         if broken := self.first("broken"):
-            return Event(broken, how="broken", line=None, message=f"could not be watched: {broken.message}")
+            return ending({}, "broken", f"could not be watched: {broken.message}")
         found = self.first("processes")
         if found or process.killed == "processes":
             where = found or self._stood()
-            return Event(where, how="processes", message=f"starts more than {self._session.limits.processes} processes")
+            return ending(where, "processes", f"starts more than {self._session.limits.processes} processes")
         if process.killed == "time":
-            message = f"was still running after {self._session.limits.seconds:.0f} seconds"
-            return Event(self._stood(), how="time", message=message)
+            return ending(self._stood(), "time", f"was still running after {self._session.limits.seconds:.0f} seconds")
         if process.killed == "memory":
-            return Event(self._stood(), how="memory", message=f"needs more than {self._session.limits.memory / 1e9:.1f} GB of memory")
+            return ending(self._stood(), "memory", f"needs more than {self._session.limits.memory / 1e9:.1f} GB of memory")
         if process.killed == "alone":
-            return Event(self._stood(), how="alone", message="waited for another process that had ended already")
+            return ending(self._stood(), "alone", "waited for another process that had ended already")
         if error := self.first("error"):
-            return Event(error, how="error", message=f"stops with {error.kind}" + (f": {error.message}" if error.message else ""))
+            said = f": {error.message}" if error.message else ""
+            return ending(error, "error", f"stops with {error.kind}{said}")
         if os.WIFSIGNALED(status):
             name = signal.Signals(os.WTERMSIG(status)).name
-            return Event(how="signal", line=None, message=f"was ended by the signal {name}")
-        end, exit_ = self.first("end"), (self.all("exit") or [None])[-1]
+            return ending({}, "signal", f"was ended by the signal {name}")
+        end, left = self.first("end"), self.all("exit")
         if end and not end.code and end.step:
-            return Event(how="completed", line=None, message="ran to its end")
+            return ending({}, "completed", "ran to its end")
         code = os.waitstatus_to_exitcode(status)
         trained = f"after {events[-1].step} steps" if events and events[-1].step else "before it had trained"
-        return Event(exit_ or {"line": None}, how="exit", message=f"ends with exit code {code} {trained}")
+        return ending(left[-1] if left else {}, "exit", f"ends with exit code {code} {trained}")
 
     def _stood(self) -> dict:
         """Where the script stood when it was ended, from the stacks that it wrote."""
         try:
             text = self._process.stack.read_text(errors="replace")
         except OSError:
-            return {"line": None}
+            return {}
         for file, line in re.findall(r'File "(.+?)", line (\d+)', text):
             if Path(file).parent == self._session.script.parent:
                 return {"file": Path(file).name, "line": int(line)}
-        return {"line": None}
+        return {}
+
+
+def ending(where: dict, how: str, message: str) -> Event:
+    return Event(line=where.get("line"), file=where.get("file"), how=how, message=message)
 
 
 def read(path: Path) -> list[Event]:

@@ -44,7 +44,7 @@ class Log:
         self._counts[what] += 1
         if self._counts[what] > MOST:
             return
-        self.write({"what": what, "step": self.step, **self._caller(), **facts})
+        self.write({"what": what, "step": self.step, **self.caller(), **facts})
 
     def write(self, fact: dict) -> None:
         with contextlib.suppress(OSError):  # the trainee's code may close every file
@@ -62,7 +62,7 @@ class Log:
         """Whether this is the trainee's script or a file beside it."""
         return file == self.script or os.path.dirname(file) == self.folder
 
-    def _caller(self) -> dict:
+    def caller(self) -> dict:
         frame, by = sys._getframe(2), "own"
         while frame is not None:
             kind = self._kind(frame.f_code.co_filename)

@@ -25,7 +25,8 @@ class Block(nn.Module):
 class Net(nn.Module):
     def __init__(self, num_classes: int = 10):
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2))
+        convolution = nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        self.stem = nn.Sequential(convolution, nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2))
         self.layers = nn.Sequential(Block(8, 8), Block(8, 16))
         self.pool = nn.AdaptiveAvgPool2d(1)
         self.fc = nn.Linear(16, num_classes)

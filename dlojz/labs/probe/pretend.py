@@ -1,8 +1,8 @@
 """GPUs that are not there, played by the CPU's memory: what a script does with devices can be seen on any machine.
 
-Each tensor has a device in name: its storage is marked, or it is on the CPU. Moving copies and marks, operations hand the mark on, and
-an operation on tensors of different devices raises what torch raises. Values are real, so a script trains as it would. What only
-a real GPU can show is its speed, its memory and its kernels.
+Each tensor has a device in name: its storage is marked, or it is on the CPU. Moving copies and marks, operations hand the
+mark on, and an operation on tensors of different devices raises what torch raises. Values are real, so a script trains as it
+would. What only a real GPU can show is its speed, its memory and its kernels.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class Observer:
 
     def numpy(self, tensor, *args, **kwargs):
         if self.marks.get(tensor) is not None:
-            raise TypeError(f"can't convert {self.place(tensor)} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
-                            "memory first.")
+            raise TypeError(f"can't convert {self.place(tensor)} device type tensor to numpy. "
+                            "Use Tensor.cpu() to copy the tensor to host memory first.")
         return torch.Tensor.numpy(tensor, *args, **kwargs)
 
     def moved(self, tensor, gpu: int | None):
@@ -143,7 +143,8 @@ class Observer:
         source = self.marks.get(tensor)
         if source == gpu:
             return tensor
-        self.log.note("move", source=_name(source), target=_name(gpu), shape=list(tensor.shape), dtype=str(tensor.dtype).removeprefix("torch."))
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        self.log.note("move", source=_name(source), target=_name(gpu), shape=list(tensor.shape), dtype=dtype)
         with self.log.silence():
             return self.move(tensor, gpu)
 
@@ -165,12 +166,14 @@ class Observer:
                     found.setdefault(gpu)
         if len(found) > 1:
             names = " and ".join(sorted((_name(gpu) for gpu in found), reverse=True))
-            raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {names}! (in {name})")
+            same = "Expected all tensors to be on the same device, but found at least two devices"
+            raise RuntimeError(f"{same}, {names}! ({name})")
 
     def after_op(self, operation, args, kwargs, result):
         with self.log.silence():
             gpus = [self.marks.get(tensor) for tensor in tensors([*args, *kwargs.values()])]
-            gpu = gpus[0] if operation.overloadpacket.__name__ == "copy_" and gpus else next((g for g in gpus if g is not None), None)
+            copied = operation.overloadpacket.__name__ == "copy_"  # what it returns is on the device of its first tensor
+            gpu = gpus[0] if copied else next((number for number in gpus if number is not None), None)
             if gpu is not None:
                 for tensor in tensors(result):
                     if self.marks.get(tensor) is None:
@@ -206,7 +209,8 @@ class Observer:
         cuda = torch.cuda
         same = {
             "is_available": True, "device_count": self.count, "is_bf16_supported": True, "is_initialized": False, "init": None,
-            "empty_cache": None, "ipc_collect": None, "reset_peak_memory_stats": None, "manual_seed": None, "manual_seed_all": None,
+            "is_current_stream_capturing": False,
+            "empty_cache": None, "reset_peak_memory_stats": None, "manual_seed": None, "manual_seed_all": None,
             "memory_allocated": 0, "max_memory_allocated": 0, "memory_reserved": 0, "max_memory_reserved": 0, "memory_stats": {},
             "mem_get_info": (GIGABYTE, GIGABYTE), "get_device_name": "pretended GPU", "get_device_capability": (8, 0),
         }
@@ -229,9 +233,10 @@ class Observer:
         accelerator = getattr(torch, "accelerator", None)
         if accelerator is None:
             return
-        for name, value in {"is_available": lambda: True, "device_count": lambda: self.count,
-                            "current_accelerator": lambda *_, **__: torch.device("cuda"), "current_device_index": lambda: self.current,
-                            "set_device_index": self.set_device, "synchronize": torch.cuda.synchronize}.items():
+        here = {"is_available": lambda: True, "device_count": lambda: self.count, "current_device_index": lambda: self.current,
+                "current_accelerator": lambda *_, **__: torch.device("cuda"), "set_device_index": self.set_device,
+                "synchronize": torch.cuda.synchronize, "current_stream": lambda *_: Stream()}
+        for name, value in here.items():
             if hasattr(accelerator, name):
                 setattr(accelerator, name, value)
 
@@ -299,6 +304,9 @@ class Stream:
 
     def synchronize(self):
         pass
+
+    def is_capturing(self) -> bool:
+        return False
 
     def wait_stream(self, _):
         pass

@@ -24,7 +24,7 @@ from ...jobs import processes
 
 MARK = "DLOJZ_PROBE"
 FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "PMIX_", "PMI_", "DLOJZ_", "TORCHELASTIC_", "NCCL_", "GLOO_")
-PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTHONSTARTUP")
+OURS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTHONUNBUFFERED", "PYTHONSTARTUP")
 START = 120.0  # seconds in which torch must be imported
 GUARD_EVERY = 0.1
 ALONE = 5.0  # seconds that the other processes of a run are given once one has failed
@@ -37,7 +37,7 @@ class HostLost(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one check: ``seconds`` for all its runs together, counted from the first; ``processes`` and ``memory`` (bytes) at any moment."""
+    """Of one check: ``seconds`` for all its runs together, from the first on; ``processes`` and bytes of ``memory`` at a time."""
 
     seconds: float = 20.0
     processes: int = 64
@@ -85,14 +85,14 @@ class Session:
             self._host = subprocess.Popen(
                 [python, "-m", f"{__package__}.host", str(theirs)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, pass_fds=[theirs], start_new_session=True, cwd=self.folder, env=self._environment())
-        except OSError:
+        except OSError as error:
             os.close(self._reply)
-            raise
+            raise HostLost(f"{python} cannot be started: {error.strerror}") from None
         finally:
             os.close(theirs)
 
     def _environment(self) -> dict:
-        env = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN) and name not in PLACE}
+        env = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN) and name not in OURS}
         name, value = self.mark.split("=")
         search = [str(paths.PACKAGE.parent), *filter(None, [env.get("PYTHONPATH")])]
         return env | {name: value, "PYTHONPATH": os.pathsep.join(search), "DLOJZ_SCALE": "ci", "OMP_NUM_THREADS": "1",
@@ -107,7 +107,7 @@ class Session:
     # --------------------------------------------------------------------------------------------------------------- runs
     def start(self, script: Path, arguments: list[str], observe: list[str], options: dict, ranks: int = 1) -> list[Process]:
         """Start a run of ``ranks`` processes; returns at once. ``options`` are for the observers. Raises HostLost."""
-        self._wait_for_host()
+        self.ready()
         if self.deadline is None:
             self.deadline = time.monotonic() + self.limits.seconds
         folder = self.folder / f"run{len(self._processes)}"
@@ -118,8 +118,8 @@ class Session:
             number = len(self._processes)
             process = Process(number, folder / f"facts-{rank}.jsonl", folder / f"stack-{rank}.txt")
             if ranks > 1:
-                process.env = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks),
-                               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+                place = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks, "MASTER_PORT": port}
+                process.env = {"MASTER_ADDR": "127.0.0.1"} | {name: str(value) for name, value in place.items()}
                 if sys.platform == "linux":
                     process.env["GLOO_SOCKET_IFNAME"] = "lo"
             self._processes[number] = process
@@ -140,8 +140,14 @@ class Session:
             failed = [process.ended for process in run if process.status]
             if failed and time.monotonic() > min(failed) + ALONE:
                 self._end([process for process in run if process.status is None], "alone")
-        for process in run:
-            self._reap(process)
+        if not self._running():
+            self._kill_left()
+
+    def stop(self) -> None:
+        """End all runs that still go on. Raises HostLost."""
+        self._kill_all()
+        while self._running():
+            self._pump(0.05)
 
     def images(self) -> Path:
         """A folder of small images, train/CLASS and val/CLASS, made on the first call."""
@@ -179,7 +185,8 @@ class Session:
         except OSError:
             raise HostLost(self._why_lost()) from None
 
-    def _wait_for_host(self) -> None:
+    def ready(self) -> None:
+        """Wait until the host has imported torch. Raises HostLost."""
         limit = time.monotonic() + START
         while not self._ready:
             self._pump(0.2)
@@ -228,22 +235,22 @@ class Session:
         if now < self._guarded + GUARD_EVERY:
             return
         self._guarded = now
-        running = [process for process in self._processes.values() if process.pid is not None and process.status is None]
+        running = self._running()
         if not running:
             return
         if self.deadline is not None and now > self.deadline:
             self._end(running, "time")
             return
-        pids = self._descendants()
+        pids = self.descendants()
         if len(pids) > self.limits.processes:
             self._end(running, "processes")
-        elif sum(map(_memory, pids)) > self.limits.memory:
+        elif sum(map(_memory, pids)) > self.limits.memory and sum(map(_memory_shared_out, pids)) > self.limits.memory:
             self._end(running, "memory")
 
     def _end(self, running: list[Process], why: str) -> None:
         for process in running:
             process.killed = process.killed or why
-        if why in ("time", "alone"):  # let it say where it stands
+        if why != "processes":  # let it say where it stands
             for process in running:
                 with contextlib.suppress(OSError):
                     os.kill(process.pid, signal.SIGUSR2)
@@ -251,24 +258,22 @@ class Session:
         for process in running:
             _kill(process)
 
-    def _reap(self, process: Process) -> None:
-        """End what a run has left behind in its process group. What has left that, too, is found when the session closes."""
-        left = []
-        for pid in self._descendants():
-            with contextlib.suppress(OSError):
-                if os.getpgid(pid) == process.pid:
-                    left.append(pid)
-        processes.send(left, signal.SIGKILL)
-
-    def _descendants(self) -> list[int]:
+    def descendants(self) -> list[int]:
         """What runs on behalf of this check, the host left out: known by its environment, which goes from parent to child."""
         return [pid for pid in processes.marked(self.mark) if pid != self._host.pid]
 
+    def _running(self) -> list[Process]:
+        return [process for process in self._processes.values() if process.pid is not None and process.status is None]
+
     def _kill_all(self) -> None:
-        for process in self._processes.values():
+        for process in self._running():
             _kill(process)
-        for _ in range(200):
-            pids = self._descendants()
+        self._kill_left()
+
+    def _kill_left(self) -> None:
+        """End what a run has left behind, whatever group or session it has moved to."""
+        for _ in range(500):
+            pids = self.descendants()
             if not pids:
                 return
             processes.send(pids, signal.SIGKILL)
@@ -292,6 +297,16 @@ def _memory(pid: int) -> int:
         return 0
 
 
+def _memory_shared_out(pid: int) -> int:
+    """The same, where what several processes hold together (after a fork) counts in parts; slower to find out."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            found = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
+        return 1024 * sum(int(found[name].split()[0]) for name in (b"Pss_Anon", b"Pss_Shmem") if name in found)
+    except (OSError, ValueError):
+        return 0
+
+
 def _free_port() -> int:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -301,4 +316,5 @@ def _free_port() -> int:
 def _bmp(size: int, draw: random.Random) -> bytes:
     """A square image of noise as a .bmp file; ``size`` is a multiple of 4."""
     pixels = draw.randbytes(size * size * 3)
-    return struct.pack("<2sIHHIIiiHHIIiiII", b"BM", 54 + len(pixels), 0, 0, 54, 40, size, size, 1, 24, 0, len(pixels), 2835, 2835, 0, 0) + pixels
+    header = struct.pack("<2sIHHI", b"BM", 54 + len(pixels), 0, 0, 54)
+    return header + struct.pack("<IiiHHIIiiII", 40, size, size, 1, 24, 0, len(pixels), 2835, 2835, 0, 0) + pixels

@@ -125,13 +125,15 @@ class Observer:
         def made(optimizer, params, *args, **kwargs):
             original(optimizer, params, *args, **kwargs)
             parameters = [p for group in optimizer.param_groups for p in group["params"]]
-            self.log.note("made", kind=type(optimizer).__name__, weights=self.weights((str(i), p) for i, p in enumerate(parameters)))
+            weights = self.weights((str(number), parameter) for number, parameter in enumerate(parameters))
+            self.log.note("made", kind=type(optimizer).__name__, weights=weights)
 
         return made
 
     def noting_wrap(self, original):
         def wrapped(wrapper, module, *args, **kwargs):
-            self.log.note("wrap", weights=self.weights(module.named_parameters()), kinds=Counter(type(m).__name__ for m in module.modules()))
+            kinds = Counter(type(child).__name__ for child in module.modules())
+            self.log.note("wrap", weights=self.weights(module.named_parameters()), kinds=kinds)
             original(wrapper, module, *args, **kwargs)
 
         return wrapped
@@ -139,4 +141,5 @@ class Observer:
 
 def autocast() -> dict:
     """The device types for which autocast is on, with the dtype."""
-    return {kind: str(torch.get_autocast_dtype(kind)).removeprefix("torch.") for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)}
+    on = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
+    return {kind: str(torch.get_autocast_dtype(kind)).removeprefix("torch.") for kind in on}

@@ -1,6 +1,7 @@
 """Mixed precision: regions of autocast, the gradient scaler, clipping, updates; and how large the gradients are at each of these.
 
 ``autocast``       a region begins: device_type, dtype, enabled
+``scaler.made``    a gradient scaler was made: device, enabled
 ``scaler.scale`` ``scaler.unscale_`` ``scaler.step`` ``scaler.update``   calls of an enabled scaler: scale (before the call)
 ``backward``       a backward pass has run: scale (by how much the loss was multiplied before; None: cannot be told), dtype of
                    what it began from, norm of the gradients after it (None: not finite)
@@ -27,6 +28,7 @@ class Observer:
         region = torch.autocast
         region.__enter__ = self.noting(region.__enter__, "autocast", self.region)
         scaler = torch.amp.GradScaler
+        scaler.__init__ = self.noting_made(scaler.__init__)
         for name in ("scale", "unscale_", "step", "update"):
             setattr(scaler, name, self.noting(getattr(scaler, name), f"scaler.{name}", self.scaler))
         clip = self.noting(torch.nn.utils.clip_grad_norm_, "clip", self.clip)
@@ -43,6 +45,14 @@ class Observer:
             return function(*args, **kwargs)
 
         return noted
+
+    def noting_made(self, original):
+        @functools.wraps(original)
+        def made(scaler, *args, **kwargs):
+            original(scaler, *args, **kwargs)
+            self.log.note("scaler.made", device=scaler._device, enabled=scaler.is_enabled())
+
+        return made
 
     def region(self, region, *_):
         return {"device_type": region.device, "dtype": str(region.fast_dtype).removeprefix("torch."), "enabled": region._enabled}
@@ -79,7 +89,8 @@ class Observer:
     def norm(self) -> float | None:
         """The norm of all gradients of the model; None where one is not finite, or where there is none."""
         with self.log.silence():
-            gradients = [p.grad.detach().float() for p in self.log.model.parameters() if p.grad is not None] if self.log.model else []
+            parameters = self.log.model.parameters() if self.log.model else ()
+            gradients = [parameter.grad.detach().float() for parameter in parameters if parameter.grad is not None]
             if not gradients:
                 return None
             norm = math.sqrt(sum(g.square().sum().item() for g in gradients))

@@ -1,7 +1,7 @@
 """Transfers: what is moved between devices or made to lie otherwise in memory, and where the host waits for the device.
 
 ``move``        a tensor was copied to another device: source, target, shape, dtype
-``model.move``  a module was asked to move or convert: kind, how (to, cuda, cpu, half, …), to (device, dtype, memory format, as text)
+``model.move``  a module was asked to move or convert: kind, how (to, cuda, cpu, half, …), to (its arguments, as text)
 ``sync``        the host waited for a value: how, device
 ``set_device``  the current GPU was chosen: device
 """

@@ -1,0 +1,3 @@
+# expect: given images that lie as NCHW.*channels_last.batch
+# >>> channels_last.batch
+# <<< channels_last.batch

@@ -1,0 +1,285 @@
+"""What a trainee's file may do to the probe: each time a clear outcome within the limit, and nothing left running."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import uuid
+
+import pytest
+
+from dlojz import paths
+from dlojz.jobs import processes
+from dlojz.labs import catalogue, fences
+from dlojz.labs.checking import run_check
+from dlojz.labs.outcome import CANNOT_CHECK, SOLVED, WRONG
+from dlojz.labs.probe import Limits, Probe, Session
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for what is left in /proc")
+PLENTY = Limits(seconds=60)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(monkeypatch):
+    """No process that a test has started may be there after it."""
+    name, value = "PROBE_TEST", uuid.uuid4().hex
+    monkeypatch.setenv(name, value)
+    yield lambda: processes.marked(f"{name}={value}")
+    left = processes.marked(f"{name}={value}")
+    processes.send(left, signal.SIGKILL)
+    assert not left
+
+
+@pytest.fixture(scope="module")
+def host():
+    with Session(PLENTY) as session:
+        session.ready()
+        yield session
+
+
+@pytest.fixture
+def shared(host):
+    """A host for the tests that leave it alone. What it ran must have ended with the check."""
+    yield host
+    assert not host.descendants()
+
+
+def script(folder, fence="", before=""):
+    """train.py with the lab gpu solved, some code at the head of gpu.batch, and some before everything that it does."""
+    text = catalogue.laid_out("train.py", ["gpu"])
+    body = catalogue.reference_fences("train.py")["gpu.batch"].body
+    text = fences.replace(text, {"gpu.batch": textwrap.dedent(fence) + body})
+    if before:
+        text = text.replace('\nif __name__ == "__main__":\n', f'\n{textwrap.dedent(before)}\nif __name__ == "__main__":\n')
+    folder.joinpath("optimizers.py").write_text(catalogue.reference("optimizers.py").read_text())
+    folder.joinpath("train.py").write_text(text)
+    return folder / "train.py"
+
+
+def line_of(file, code):
+    return next(number for number, line in enumerate(file.read_text().splitlines(), 1) if code in line)
+
+
+# ------------------------------------------------------------------------------------------------------- it does not end
+@pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(1e6)", "while True: print('again')",
+                                  "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)); signal.pause()"])
+def test_never_ends(tmp_path, shared, code):
+    file = script(tmp_path, fence=code + "\n")
+    outcome = run_check("gpu", file, Limits(seconds=2), shared)
+    assert outcome.seconds < 6
+    assert outcome.state == WRONG
+    assert "still running after 2 seconds" in outcome.message
+    if "SIG_BLOCK" not in code:  # then it cannot be asked where it stands
+        assert f"line {line_of(file, code)} of train.py" in outcome.message and "the fence gpu.batch" in outcome.message
+
+
+def test_never_ends_elsewhere(tmp_path, nothing_left):
+    file = script(tmp_path, before="while True: pass\n")
+    outcome = run_check("gpu", file, Limits(seconds=2))
+    assert not nothing_left()
+    assert outcome.state == CANNOT_CHECK
+    assert "still running after 2 seconds" in outcome.message and "`while True: pass`" in outcome.message
+
+
+# ------------------------------------------------------------------------------------------------------ it ends too early
+@pytest.mark.parametrize("code, said", [
+    ("exit()", "ends with exit code 0 before it had trained"),
+    ("import sys; sys.exit('enough')", "ends with exit code 1 before it had trained"),
+    ("raise SystemExit(7)", "ends with exit code 7 before it had trained"),
+    ("import os; os._exit(0)", "ends with exit code 0 before it had trained"),
+    ("import os; os.kill(os.getpid(), 9)", "ended by the signal SIGKILL"),
+    ("import os; os.abort()", "ended by the signal SIGABRT"),
+    ("raise KeyboardInterrupt", "stops with KeyboardInterrupt"),
+    ("1 / 0", "stops with ZeroDivisionError: division by zero"),
+    ("def more(n): return more(n + 1)\nmore(0)", "stops with RecursionError"),
+])
+def test_ends_early(tmp_path, shared, code, said):
+    file = script(tmp_path, fence=code + "\n")
+    outcome = run_check("gpu", file, PLENTY, shared)
+    assert outcome.state == WRONG, "everything else in the file is the kit's"
+    assert said in outcome.message
+    if "signal" not in said:
+        assert f"line {line_of(file, code.splitlines()[0])} of train.py" in outcome.message
+
+
+def test_ends_early_elsewhere(tmp_path, shared):
+    outcome = run_check("gpu", script(tmp_path, before="undefined_name\n"), PLENTY, shared)
+    assert outcome.state == CANNOT_CHECK
+    assert "NameError" in outcome.message and "`undefined_name`" in outcome.message
+    assert "outside of this lab's fences" in outcome.message
+
+
+def test_deleted_import(tmp_path, shared):
+    file = script(tmp_path)
+    file.write_text(file.read_text().replace("from torch import nn\n", ""))
+    outcome = run_check("gpu", file, PLENTY, shared)
+    assert outcome.state == CANNOT_CHECK
+    assert "NameError: name 'nn' is not defined" in outcome.message and "line" in outcome.message
+
+
+# --------------------------------------------------------------------------------------------------------------- too much
+def test_a_million_lines(tmp_path, shared):
+    file = script(tmp_path, before="for number in range(1_000_000): print('line', number)\n")
+    outcome = run_check("gpu", file, PLENTY, shared)
+    assert outcome.state == SOLVED, outcome
+    assert len(shared.output) <= 20_000
+
+
+@pytest.mark.parametrize("code", [
+    "import os\nwhile True: os.fork()\n",
+    "import os\nwhile True:\n    try: os.fork()\n    except BaseException: pass\n",
+    "import os, time\nwhile os.fork() == 0: os.setsid()\ntime.sleep(1e6)\n",
+    "import subprocess\nwhile True: subprocess.Popen(['sleep', '1000'])\n",
+    "import subprocess\nsubprocess.run(['sh', '-c', 'more() { sleep 0.05; more & more & wait; }; more'])\n",
+])
+def test_fork_bomb(tmp_path, shared, code):
+    outcome = run_check("gpu", script(tmp_path, fence=code), Limits(seconds=15, processes=24), shared)
+    assert outcome.state == WRONG
+    assert "starts more than 24 processes" in outcome.message
+
+
+def test_memory(tmp_path, shared):
+    file = script(tmp_path, fence="held = [bytearray(b'x' * 2**24) for _ in range(1000)]\n")
+    outcome = run_check("gpu", file, Limits(seconds=60, memory=2 * 10**9), shared)
+    assert outcome.state == WRONG and "needs more than 2.0 GB of memory" in outcome.message
+
+
+def test_a_daemon_is_not_left(tmp_path, nothing_left):
+    code = "import subprocess\nsubprocess.Popen(['setsid', 'sleep', '1000'], stdin=-3, stdout=-3, stderr=-3, close_fds=True)\n"
+    outcome = run_check("gpu", script(tmp_path, before=code), PLENTY)
+    assert outcome.state == SOLVED, outcome
+    assert not nothing_left()
+
+
+# ------------------------------------------------------------------------------------------------- it harms what watches it
+def test_closes_every_file(tmp_path, shared):
+    outcome = run_check("gpu", script(tmp_path, before="import os; os.closerange(3, 500)\n"), PLENTY, shared)
+    assert outcome.state in (WRONG, CANNOT_CHECK) and outcome.message
+
+
+def test_ends_its_parent(tmp_path, nothing_left):
+    code = "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(1e6)\n"
+    outcome = run_check("gpu", script(tmp_path, before=code), Limits(seconds=10))
+    assert outcome.state == CANNOT_CHECK and "is gone" in outcome.message
+    assert not nothing_left()
+
+
+def test_the_kernel_is_killed(tmp_path, nothing_left):
+    """Nothing goes on when what waited for the check is gone."""
+    file = script(tmp_path, fence="import pathlib, time; pathlib.Path(__file__).with_name('here').touch(); time.sleep(1e6)\n")
+    code = f"from dlojz.labs.checking import run_check; run_check('gpu', {str(file)!r})"
+    env = os.environ | {"PYTHONPATH": str(paths.PACKAGE.parent), "TMPDIR": str(tmp_path)}
+    kernel = subprocess.Popen([sys.executable, "-c", code], env=env)
+    limit = time.monotonic() + 60
+    while not (tmp_path / "here").exists() and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert len(nothing_left()) >= 3
+    kernel.kill()
+    kernel.wait()
+    limit = time.monotonic() + 10
+    while nothing_left() and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not nothing_left()
+
+
+def test_no_python(tmp_path):
+    from dlojz.labs.probe import HostLost
+
+    with pytest.raises(HostLost, match="cannot be started"):
+        Session(python=str(tmp_path / "python"))
+
+
+# ----------------------------------------------------------------------------------------------------------- it can't be run
+MOVE = "    net = net.to(device)"
+
+
+@pytest.mark.parametrize("damage, said", [
+    (lambda text: text.replace(MOVE, "    net = net.to(device"), r"no valid Python in line \d+: '\(' was never closed"),
+    (lambda text: text.replace(MOVE, "\tnet = net.to(device)"), r"no valid Python in line \d+: .*(tabs|indent)"),
+    (lambda text: text.replace(MOVE, "    net = \0"), "no valid Python"),
+    (lambda text: text + "\nx = " + "(" * 500 + ")" * 500, "no valid Python"),
+], ids=["bracket", "tab", "zero", "nested"])
+def test_no_python_file(tmp_path, damage, said):
+    file = script(tmp_path)
+    file.write_text(damage(file.read_text()))
+    outcome = run_check("gpu", file)
+    assert outcome.state == CANNOT_CHECK and outcome.seconds < 3
+    assert re.search(said, outcome.message), outcome.message
+
+
+def test_missing_file(tmp_path):
+    outcome = run_check("gpu", tmp_path / "train.py")
+    assert outcome.state == CANNOT_CHECK and "train.py is not in" in outcome.message
+
+
+@pytest.mark.parametrize("encode", [
+    lambda text: text.replace("\n", "\r\n").encode(),
+    lambda text: b"\xef\xbb\xbf" + text.encode(),
+    lambda text: ("# -*- coding: latin-1 -*-\n" + text + "\n# caf\u00e9\n").encode("latin-1"),
+], ids=["windows", "bom", "latin-1"])
+def test_other_files(tmp_path, shared, encode):
+    file = script(tmp_path)
+    text = file.read_text().replace("…", "...").encode("ascii", "replace").decode()
+    file.write_bytes(encode(text))
+    outcome = run_check("gpu", file, PLENTY, shared)
+    assert outcome.state == SOLVED, outcome
+
+
+def test_broken_encoding(tmp_path):
+    file = script(tmp_path)
+    file.write_bytes(file.read_bytes() + b"# caf\xe9\n")
+    outcome = run_check("gpu", file)
+    assert outcome.state == CANNOT_CHECK and "not UTF-8 in line" in outcome.message
+
+
+# ---------------------------------------------------------------------------------------------------------------- fences
+def test_removed_fence(tmp_path, shared):
+    """The code decides; the comments are for the other verbs."""
+    file = script(tmp_path)
+    kept = [line for line in file.read_text().splitlines(keepends=True) if "gpu.model" not in line]
+    file.write_text("".join(kept))
+    outcome = run_check("gpu", file, PLENTY, shared)
+    assert outcome.state == SOLVED and "Note: " in outcome.message and "gpu.model is gone" in outcome.message
+
+
+def test_doubled_fence(tmp_path, shared):
+    file = script(tmp_path)
+    file.write_text(file.read_text().replace("    # >>> gpu.model", "    # >>> gpu.model: twice\n    # >>> gpu.model"))
+    outcome = run_check("gpu", file, PLENTY, shared)
+    assert outcome.state == SOLVED and "there twice" in outcome.message
+
+
+def test_one_fence_is_written(tmp_path, shared):
+    """What is still as it came is said beside what is wrong."""
+    file = script(tmp_path)
+    lab = catalogue.lab("gpu")
+    file.write_text(fences.replace(file.read_text(), {"gpu.batch": lab.stubs["gpu.batch"], "gpu.model": lab.stubs["gpu.model"]}))
+    outcome = run_check("gpu", file, PLENTY, shared)
+    assert outcome.state == WRONG and "Still as they came: gpu.model, gpu.batch." in outcome.message
+
+
+def test_renamed_file(tmp_path, shared):
+    outcome = run_check("gpu", script(tmp_path).rename(tmp_path / "mine.py"), PLENTY, shared)
+    assert outcome.state == SOLVED, outcome
+
+
+def test_nothing_is_written_beside_the_file(tmp_path, shared):
+    file = script(tmp_path)
+    run_check("gpu", file, PLENTY, shared)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["optimizers.py", "train.py"]
+
+
+# ------------------------------------------------------------------------------------------------------------ processes
+def test_hung_rank(tmp_path, shared):
+    """One process ends, the other waits for it: it is not waited for long."""
+    file = tmp_path / "ranks.py"
+    file.write_text("import os, sys, time\nif os.environ['RANK'] == '1':\n    sys.exit(3)\ntime.sleep(1e6)\n")
+    shared.begin(PLENTY)
+    run = Probe(shared, file).run(ranks=2)
+    assert run.ended.how == "alone" and run.ended.line == 4
+    assert run.ranks[1].ended.how == "exit" and "exit code 3" in run.ranks[1].ended.message
+
+
