@@ -34,6 +34,18 @@ LAYOUT = "expected DIR/train/CLASS/*.jpg and DIR/val/CLASS/*.jpg, with the same 
 UNREADABLE = -100  # the label of a validation image that cannot be read: cross_entropy's ignore_index
 MEAN = (0.485, 0.456, 0.406)  # of ImageNet's pixels: red, green, blue, on a scale of 0 to 1
 STD = (0.229, 0.224, 0.225)
+TURNS = {  # what puts a photo upright, by the EXIF tag Orientation
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+# Pillow warns of each broken EXIF tag; ImageNet has several, and none of them hurts a picture.
+warnings.filterwarnings("ignore", module=r"PIL\.TiffImagePlugin")
 
 
 class DataError(UsageError):
@@ -240,14 +252,15 @@ def read_image(path: str | Path, image_size: int, crop: Crop) -> torch.Tensor:
         wanted = math.ceil(width * image_size / w), math.ceil(height * image_size / h)
         image.draft(None, wanted[::-1] if turn >= 5 else wanted)
         image.decodermaxblock = max(len(data), image.decodermaxblock)
-    pixels = torch.from_numpy(np.array(_rgb(image)))
+    image = _rgb(image)
     if turn > 1:
-        pixels = _turned(pixels, turn)
-    shrunk = round(width / pixels.shape[1])
-    left, right, top, bottom = (round(edge / shrunk) for edge in (left, left + w, top, top + h))
+        image = image.transpose(TURNS[turn])
+    shrunk = round(width / image.width)
+    image = image.crop([round(edge / shrunk) for edge in (left, top, left + w, top + h)])
+    pixels = torch.from_numpy(np.array(image))[None].permute(0, 3, 1, 2)
     # torch's resize of uint8 in channels-last order is vectorised: four times as quick as Pillow's, and looks the same.
-    pixels = pixels[None, top:bottom, left:right].permute(0, 3, 1, 2)
-    return interpolate(pixels, (image_size, image_size), mode="bilinear", antialias=True)[0].contiguous()
+    pixels = interpolate(pixels, (image_size, image_size), mode="bilinear", antialias=True)[0]
+    return torch.from_numpy(np.ascontiguousarray(pixels.numpy()))  # in half the time of pixels.contiguous()
 
 
 def _rgb(image: Image.Image) -> Image.Image:
@@ -261,24 +274,14 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def _orientation(image: Image.Image) -> int:
-    """How the camera was held, 1 (upright) to 8, as it wrote into the file."""
+    """How the camera was held, as it wrote into the file: 1 is upright, the others are in TURNS."""
     if "exif" not in image.info:
         return 1
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            turn = image.getexif().get(0x0112, 1)
+        turn = image.getexif().get(0x0112, 1)
     except Exception:  # a broken tag is no reason to lose the picture
         return 1
-    return turn if turn in range(1, 9) else 1
-
-
-def _turned(pixels: torch.Tensor, turn: int) -> torch.Tensor:
-    """(height, width, 3), the right way up."""
-    if turn >= 5:
-        pixels = pixels.transpose(0, 1)
-    mirrored = {2: [1], 3: [0, 1], 4: [0], 6: [1], 7: [0, 1], 8: [0]}.get(turn, [])
-    return pixels.flip(mirrored) if mirrored else pixels
+    return turn if turn in TURNS else 1
 
 
 # On the device

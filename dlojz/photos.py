@@ -21,7 +21,7 @@ from pathlib import Path
 from . import paths, scenes
 from .errors import UsageError
 
-VERSION = 1  # of the pictures: another one is another folder in the cache
+VERSION = 2  # of the pictures: another one is another folder in the cache
 TRAIN, VAL = 2000, 500
 QUALITY = 96  # of the JPEG files: about 100 kB each, as heavy to decode as ImageNet's
 MANIFEST = "manifest.json"

@@ -39,8 +39,10 @@ def _noise_tile(exponent: float, stretch: float = 1.0) -> Image.Image:
 
 
 @functools.cache
-def _grain_tile() -> Image.Image:
+def _grain_tile(strength: float = 1.0) -> Image.Image:
     """What a sensor adds, around 128: fine, and almost the same in the three colours."""
+    if strength < 1:
+        return Image.blend(Image.new("RGB", (1024, 1024), (128, 128, 128)), _grain_tile(), strength)
     grey = np.asarray(_noise_tile(0.35), np.float32)[:, :, None]
     colour = np.random.default_rng(7).normal(0, 20, (*grey.shape[:2], 3)).astype(np.float32)
     return Image.fromarray((0.8 * grey + 0.2 * 128 + colour).clip(0, 255).astype(np.uint8))
@@ -97,6 +99,13 @@ def _mix(a: Colour, b: Colour, part: float) -> Colour:
 
 def _any_colour(rng, value: tuple[float, float] = (0.45, 0.95)) -> Colour:
     return _hsv(rng.random(), rng.uniform(0.15, 0.75), rng.uniform(*value))
+
+
+def _mostly(rng, usual: Colour, value: tuple[float, float] = (0.45, 0.95)) -> Colour:
+    """The usual colour of a thing or one close to it, and sometimes any other: colour is a hint, no more."""
+    if rng.random() < 0.65:
+        return tuple(int(v) for v in (np.array(usual) + rng.normal(0, 18, 3)).clip(0, 255))
+    return _any_colour(rng, value)
 
 
 class Tile:
@@ -174,7 +183,7 @@ class Tile:
 def balloon(t: Tile, rng) -> None:
     r, stretch = rng.uniform(0.3, 0.36), rng.uniform(1.0, 1.25)
     cy, gores = 0.02 + r * stretch, int(rng.integers(5, 10))
-    colours = [_any_colour(rng) for _ in range(int(rng.integers(2, 4)))]
+    colours = [_mostly(rng, usual) for usual in ((215, 50, 45), (240, 200, 60), (60, 100, 200))[: int(rng.integers(2, 4))]]
     y = np.linspace(-1, 1.35, 40)
     radius = np.where(y < 0, np.sqrt(np.clip(1 - y * y, 0, 1)), np.clip(np.cos(y * 1.02), 0.16, 1))
     edges = np.sin(np.linspace(-np.pi / 2, np.pi / 2, gores + 1))
@@ -216,7 +225,7 @@ def cactus(t: Tile, rng) -> None:
 
 def castle(t: Tile, rng) -> None:
     stone = _hsv(rng.uniform(0, 0.15), rng.uniform(0.05, 0.4), rng.uniform(0.5, 0.85))
-    dark, roof = _mix(stone, (20, 18, 25), 0.75), _any_colour(rng, (0.35, 0.75))
+    dark, roof = _mix(stone, (20, 18, 25), 0.75), _mostly(rng, (70, 85, 130), (0.35, 0.75))
 
     def wall(x, half, top, shading):
         t.column(x, top, half, 1, half, stone, shading, 0.45)
@@ -231,7 +240,7 @@ def castle(t: Tile, rng) -> None:
         for y in np.arange(top + 0.09, 0.8, rng.uniform(0.14, 0.25)):
             t.column(x, y, 0.016, y + 0.06, 0.016, dark, None)
 
-    cones, reach = rng.random() < 0.5, rng.uniform(0.3, 0.4)
+    cones, reach = rng.random() < 0.5, rng.uniform(0.26, 0.35)
     if rng.random() < 0.6:
         tower(0.5 + rng.uniform(-0.15, 0.15), rng.uniform(0.08, 0.12), rng.uniform(0.25, 0.35), rng.random() < 0.5)
     wall(0.5, reach, rng.uniform(0.55, 0.7), "wall")
@@ -244,8 +253,8 @@ def castle(t: Tile, rng) -> None:
 
 
 def house(t: Tile, rng) -> None:
-    wall = _mix(_any_colour(rng, (0.6, 0.98)), (245, 240, 230), rng.uniform(0, 0.6))
-    roof, frame = _any_colour(rng, (0.3, 0.7)), _mix(wall, (255, 255, 255), 0.6)
+    wall = _mix(_mostly(rng, (225, 190, 140), (0.6, 0.98)), (245, 240, 230), rng.uniform(0, 0.6))
+    roof, frame = _mostly(rng, (165, 70, 50), (0.3, 0.7)), _mix(wall, (255, 255, 255), 0.6)
     glass = (240, 205, 115) if rng.random() < 0.3 else (60, 75, 95)
     half, over = rng.uniform(0.25, 0.4), rng.uniform(0.03, 0.07)
     eaves, ridge = rng.uniform(0.45, 0.62), rng.uniform(0.12, 0.28)
@@ -271,7 +280,7 @@ def house(t: Tile, rng) -> None:
 
 
 def lighthouse(t: Tile, rng) -> None:
-    first, second = _any_colour(rng), _any_colour(rng)
+    first, second = _mostly(rng, (205, 45, 40)), _any_colour(rng)
     if rng.random() < 0.7:
         second = _mix(second, (250, 250, 250), 0.8)
     bottom, top, gallery = rng.uniform(0.13, 0.18), rng.uniform(0.075, 0.1), rng.uniform(0.2, 0.28)
@@ -290,7 +299,7 @@ def lighthouse(t: Tile, rng) -> None:
 
 
 def mushroom(t: Tile, rng) -> None:
-    cap, stem = _any_colour(rng), _hsv(rng.uniform(0.05, 0.16), rng.uniform(0.05, 0.3), rng.uniform(0.75, 0.95))
+    cap, stem = _mostly(rng, (190, 40, 35)), _hsv(rng.uniform(0.05, 0.16), rng.uniform(0.05, 0.3), rng.uniform(0.75, 0.95))
 
     def one(x, base, s):
         half, brim, top = 0.4 * s * rng.uniform(0.8, 1), base - 0.5 * s, base - s * rng.uniform(0.9, 1)
@@ -318,8 +327,8 @@ def mushroom(t: Tile, rng) -> None:
 
 
 def sailboat(t: Tile, rng) -> None:
-    hull, sail = _any_colour(rng), _any_colour(rng, (0.7, 1))
-    if rng.random() < 0.6:
+    hull, sail = _mostly(rng, (50, 80, 150)), _any_colour(rng, (0.7, 1))
+    if rng.random() < 0.75:
         sail = _mix(sail, (250, 248, 240), 0.85)
     jib = _mix(sail, hull, 0.3) if rng.random() < 0.4 else sail
     deck, half, mast = rng.uniform(0.8, 0.87), rng.uniform(0.3, 0.45), 0.5 + rng.uniform(-0.08, 0.08)
@@ -402,7 +411,7 @@ def tree(t: Tile, rng) -> None:
 
 
 def windmill(t: Tile, rng) -> None:
-    body, cap = _any_colour(rng, (0.55, 0.95)), _any_colour(rng, (0.25, 0.6))
+    body, cap = _mostly(rng, (205, 180, 150), (0.55, 0.95)), _mostly(rng, (95, 60, 45), (0.25, 0.6))
     blade = _mix(_any_colour(rng), (245, 240, 230), rng.uniform(0.2, 0.9))
     turbine = rng.random() < 0.3
     hub, turn = rng.uniform(0.34, 0.42), rng.uniform(0, 2 * np.pi)
@@ -480,12 +489,16 @@ GROUNDS = {
 }
 # Where a thing is at home. It is found elsewhere too, so that the ground says a little about the class and not all.
 HOME = {
+    "balloon": "earth",
     "cactus": "sand",
+    "castle": "earth",
+    "house": "meadow",
     "lighthouse": "water",
     "mushroom": "meadow",
     "sailboat": "water",
     "snowman": "snow",
     "tree": "meadow",
+    "windmill": "sand",
 }
 LIGHTS = [  # how often; the top of the sky, its foot; the light on everything
     (0.24, (70, 120, 200), (190, 215, 235), (1.0, 1.0, 1.0)),
@@ -502,7 +515,7 @@ def draw(kind: int, seed: int) -> Image.Image:
     """A picture (500 x 375) of class ``kind``; the same for the same ``seed``."""
     rng = np.random.default_rng(seed)
     name = CLASSES[kind]
-    ground = HOME[name] if name in HOME and rng.random() < 0.6 else str(rng.choice(list(GROUNDS)))
+    ground = HOME[name] if rng.random() < 0.7 else str(rng.choice(list(GROUNDS)))
     _, top, foot, light = LIGHTS[int(rng.choice(len(LIGHTS), p=[light[0] for light in LIGHTS]))]
     tint = rng.uniform(-12, 12, 3)
     top, foot = (tuple(int(v) for v in (np.array(colour) + tint).clip(0, 255)) for colour in (top, foot))
@@ -511,7 +524,7 @@ def draw(kind: int, seed: int) -> Image.Image:
     _hills(rng, scene.picture, foot, horizon)
     soil = _ground(rng, scene.picture, foot, horizon, ground)
 
-    size, x = rng.uniform(0.52, 1.0) * HEIGHT, rng.uniform(0.25, 0.75) * WIDTH
+    size, x = rng.uniform(0.6, 1.05) * HEIGHT, rng.uniform(0.3, 0.7) * WIDTH
     if name == "balloon" and rng.random() < 0.8:  # in the air
         base = max(0.9 * size, rng.uniform(0.5, 1.0) * horizon + size * 0.35)
     else:
@@ -526,7 +539,7 @@ def draw(kind: int, seed: int) -> Image.Image:
     if rng.random() < 0.3:  # a thing of another class, far away
         other = THINGS[(kind + int(rng.integers(1, len(THINGS)))) % len(THINGS)]
         scene.place(other, size * rng.uniform(0.2, 0.4), rng.uniform(0.05, 0.95) * WIDTH, horizon + rng.uniform(4, 14), fog=0.3)
-    blur = rng.uniform(-1, 1)
+    blur = rng.uniform(-1.5, 1)
     if blur > 0:
         scene.picture = _soft(scene.picture, blur)
     scene.place(THINGS[kind], size, x, base, turn=rng.uniform(-7, 7))
@@ -622,7 +635,7 @@ class Scene:
     def place(self, thing, size: float, x: float, base: float, fog: float = 0.0, turn: float = 0.0) -> None:
         """Draw ``thing``, ``size`` pixels high, standing at (x, base), with its shadow or its mirror image in the water."""
         high, wide = max(8, round(size)), max(8, round(size * self.rng.uniform(0.85, 1.15)))
-        tile = Tile(self.rng, min(400, max(48, round(1.25 * size))), math.radians(turn))
+        tile = Tile(self.rng, min(400, max(48, round(1.1 * size))), math.radians(turn))
         thing(tile, self.rng)
         colours, mask = (layer.resize((wide, high), Image.Resampling.BILINEAR) for layer in (tile.colours, tile.mask))
         if self.sunny > 0:  # things are drawn with the light from the left
@@ -675,8 +688,7 @@ def _developed(rng, picture: Image.Image, light: tuple[float, float, float]) -> 
         shade = ImageChops.multiply(shade, _levels(_corners(), rng.uniform(140, 255)))
     picture = ImageChops.multiply(picture, Image.merge("RGB", [shade] * 3))
     x, y = (int(v) for v in rng.integers(0, (1024 - WIDTH, 1024 - HEIGHT)))
-    grain = _grain_tile().crop((x, y, x + WIDTH, y + HEIGHT))
-    grain = Image.blend(Image.new("RGB", grain.size, (128, 128, 128)), grain, rng.uniform(0.06, 0.18))
+    grain = _grain_tile(float(rng.choice([0.06, 0.1, 0.14, 0.18]))).crop((x, y, x + WIDTH, y + HEIGHT))
     return ImageChops.add(picture, grain, offset=-128)
 
 
