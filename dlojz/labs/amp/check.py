@@ -7,7 +7,7 @@ NORM = 0.5  # for --clip-grad; the gradients of the probe's first step are large
 
 def check(probe):
     # On the CPU everywhere, where autocast and the scaler work as on a GPU; and on a GPU where there is one.
-    for device in ["cpu", "cuda"] if probe.gpus else ["cpu"]:
+    for device in probe.devices:
         bf16 = probe.run(f"--amp bf16 --device {device}")
         fp16 = probe.run(f"--amp fp16 --device {device}")
         clipped = probe.run(f"--amp fp16 --clip-grad {NORM} --device {device}", overflow_at=2)

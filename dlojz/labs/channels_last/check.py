@@ -6,10 +6,11 @@ AS_NHWC = ("channels_last", "either")  # a 1x1 kernel, or an image of 1x1 pixels
 
 
 def check(probe):
-    run = probe.run("--channels-last --device cpu")
-    off = probe.run("--device cpu")
-    lies_as_nhwc(run)
-    stays_as_it_came(off)
+    for device in probe.devices:
+        run = probe.run(f"--channels-last --device {device}")
+        off = probe.run(f"--device {device}")
+        lies_as_nhwc(run)
+        stays_as_it_came(off)
     probe.verified.append("with --channels-last images and weights lie as NHWC, and without it as they came")
     probe.verified.append("they do so once and for all: no layer gets or gives anything else")
     if probe.written("ddp.wrap"):

@@ -30,7 +30,8 @@ SMALL = "--model probe_net --image-size 32 --batch-size 4 --test --test-steps 4"
 class Probe:
     """Runs a script for a check, which says what it has verified and what it could not.
 
-    ``gpu``: whether this machine has a real GPU; ``gpus``: how many.
+    ``gpus``: how many real GPUs this process may use. ``devices``: what to give to ``--device``, the CPU and where there is one
+    the GPU. ``verified`` and ``unverified`` are the sentences that the outcome says; a check adds to them as it goes.
     """
 
     def __init__(self, session: Session, script: Path, written: frozenset[str] = frozenset()):
@@ -38,6 +39,7 @@ class Probe:
         self.session = session
         session.script = self.script
         self.gpus = len(gpus())
+        self.devices = ["cpu", "cuda"] if self.gpus else ["cpu"]
         self.runs: list[Facts] = []
         self.verified: list[str] = []
         self.unverified: list[str] = []

@@ -220,7 +220,7 @@ class Observer:
         cuda.get_device_properties = lambda device=None: properties
         cuda.current_device = lambda: self.current
         cuda.set_device = self.set_device
-        cuda.synchronize = lambda *_: self.log.note("sync", how="synchronize", device=_name(self.current))
+        cuda.synchronize = lambda *_, **__: self.log.note("sync", how="synchronize", device=_name(self.current))
         cuda.get_rng_state = lambda *_: torch.get_rng_state()
         cuda.set_rng_state = lambda *_: None
         cuda.Event, cuda.Stream, cuda.device = Event, Stream, self.device_context()

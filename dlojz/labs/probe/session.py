@@ -41,7 +41,7 @@ class Limits:
 
     seconds: float = 20.0
     processes: int = 64
-    memory: int = 8 * 2**30
+    memory: int = field(default_factory=lambda: _sensible_memory())
 
 
 @dataclass
@@ -305,6 +305,15 @@ def _memory_shared_out(pid: int) -> int:
         return 1024 * sum(int(found[name].split()[0]) for name in (b"Pss_Anon", b"Pss_Shmem") if name in found)
     except (OSError, ValueError):
         return 0
+
+
+def _sensible_memory() -> int:
+    """Half of what is free on this machine, 8 GiB at most."""
+    most = 8 * 2**30
+    with contextlib.suppress(OSError, StopIteration, ValueError), open("/proc/meminfo") as file:
+        free = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable:"))
+        return min(most, free * 1024 // 2)
+    return most
 
 
 def _free_port() -> int:

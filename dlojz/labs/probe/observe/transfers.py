@@ -24,6 +24,7 @@ class Observer:
     def install(self):
         for name in ("to", "cuda", "cpu", "half", "bfloat16", "double", "float"):
             setattr(nn.Module, name, self.noting(getattr(nn.Module, name), name))
+        torch.cuda.synchronize = self.noting_synchronize(torch.cuda.synchronize)
 
     def noting(self, original, name):
         @functools.wraps(original)
@@ -39,6 +40,13 @@ class Observer:
                 self.converting = False
 
         return converted
+
+    def noting_synchronize(self, original):
+        def synchronize(device=None):
+            self.log.note("sync", how="synchronize", device="cuda")
+            return original(device)
+
+        return synchronize
 
     def after_op(self, operation, args, kwargs, result):
         name = operation.overloadpacket.__name__
