@@ -74,6 +74,7 @@ def findings_of(facts: Facts, env: dict[str, str]) -> Iterator[Finding]:
     cores = hardware.usable(facts["cores"]) if facts.get("cores") else None
     slurm = facts.get("slurm")
     has_slurm = bool(slurm)
+    uses_slurm = (facts.get("site") or {}).get("launcher") != "local"
     topics: dict[str, list[tuple[str, Callable[[], Iterator[Finding]]]]] = {
         "Your system": [
             ("CPU", lambda: hardware.say_cpu(facts["cpu"])),
@@ -82,7 +83,7 @@ def findings_of(facts: Facts, env: dict[str, str]) -> Iterator[Finding]:
             ("/dev/shm", lambda: say_shm(facts, cores, len(gpus.get("gpus", [])))),
             ("Disk", lambda: hardware.say_disks(stack.disk_folders(), lambda use: facts[f"disk {use}"])),
             ("Limits", lambda: hardware.say_limits(facts["limits"])),
-            ("GPU", lambda: gpu.say_gpus(facts["gpu"], has_slurm)),
+            ("GPU", lambda: gpu.say_gpus(facts["gpu"], has_slurm and uses_slurm)),
         ],
         "Your software": [
             ("Python", lambda: packages.say_python(conda=env.get("CONDA_DEFAULT_ENV"))),
@@ -93,11 +94,11 @@ def findings_of(facts: Facts, env: dict[str, str]) -> Iterator[Finding]:
         ],
         "Your stack": [
             ("Site", lambda: stack.say_site(facts["site"], has_slurm)),
-            ("Slurm", lambda: stack.say_slurm(facts["slurm"])),
+            ("Slurm", lambda: stack.say_slurm(facts["slurm"], uses_slurm)),
             ("Your jobs", lambda: stack.say_queue(facts["queue"] if slurm and not slurm["error"] else None)),
             (
                 "Accounts",
-                lambda: stack.say_accounts(facts["accounts"] if has_slurm else None, has_slurm and not slurm["error"]),
+                lambda: stack.say_accounts(facts["accounts"] if has_slurm and not slurm["error"] else None, has_slurm and not slurm["error"]),
             ),
             ("Workspace", lambda: stack.say_workspace(facts["workspace"])),
             ("Photos", lambda: stack.say_data(facts["data"])),

@@ -127,9 +127,14 @@ def last_line(text: str) -> str:
     return lines[-1] if lines else ""
 
 
-def say_slurm(slurm: dict | None) -> Iterator[Finding]:
+def say_slurm(slurm: dict | None, used: bool = True) -> Iterator[Finding]:
+    """``used``: the site sends jobs to Slurm. Where it doesn't, commands that were left behind break nothing."""
     if slurm is None:
         yield fine("Slurm", "none here: jobs go through this machine's own queue")
+        return
+    if slurm["error"] and not used:
+        yield note("Slurm", f"its commands are installed but nothing answers: {slurm['error']}",
+                   "Nothing, unless this machine should be a cluster's: this site has a queue of its own.", **slurm)
         return
     if slurm["error"]:
         yield broken(
