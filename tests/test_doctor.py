@@ -742,10 +742,10 @@ def test_slurm_that_does_not_answer(slurm, called):
     called(system)
     finding = only(stack.say_slurm(stack.look_slurm(system)))
     assert finding.level == BROKEN and "Unable to contact slurm controller" in finding.text and "sinfo" in finding.advice
+    assert only(stack.say_slurm(stack.look_slurm(system), used=False)).level == NOTE
     assert only(stack.say_slurm(None)).level == FINE
     down = slurm(sinfo="echo 'gpu*|down|1-00:00:00|96|gpu:4'")
     assert only(stack.say_slurm(stack.look_slurm(down))).level == BROKEN
-    assert only(stack.say_slurm(stack.look_slurm(system), used=False)).level == NOTE
 
 
 def test_a_program_that_hangs_is_ended_with_its_children(slurm, called):
