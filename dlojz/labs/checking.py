@@ -120,7 +120,7 @@ def _judge(lab, probe: Probe, text: str) -> tuple:
         state, message = _stopped(stop.facts, where)
     else:
         state, message = SOLVED, ""
-    return state, message + where.damaged(), tuple(probe.verified), tuple(probe.unverified)
+    return state, (message + where.damaged()).strip(), tuple(probe.verified), tuple(probe.unverified)
 
 
 def _stopped(facts: Facts, where: Places) -> tuple[str, str]:
@@ -133,7 +133,7 @@ def _stopped(facts: Facts, where: Places) -> tuple[str, str]:
         return CANNOT_CHECK, f"{message}\nThat line asks for something that only a real GPU has: check it on a machine with one."
     if ended.how == "broken":
         return CANNOT_CHECK, f"{message}\nThat is a fault of the kit, not of your file."
-    if own or where.rest_is_as_it_came():
+    if own or (ended.file in (None, where.name) and where.rest_is_as_it_came()):
         look = f"the fence {own}" if own else f"the fences of {where.lab.id}, and what the rest of the file needs from them"
         return WRONG, f"{message}\nExpected: it trains for a few steps and ends.\nWhere to look: {look}.{where.untouched()}"
     return CANNOT_CHECK, f"{message}\nThat is outside of this lab's fences: mend it first, then check again."

@@ -283,3 +283,17 @@ def test_hung_rank(tmp_path, shared):
     assert run.ranks[1].ended.how == "exit" and "exit code 3" in run.ranks[1].ended.message
 
 
+
+
+def test_a_switch_is_gone(tmp_path, shared):
+    file = script(tmp_path)
+    file.write_text(file.read_text().replace('add("--device"', 'add("--machine", dest="device"'))
+    outcome = run_check("gpu", file, PLENTY, shared)
+    assert outcome.state == CANNOT_CHECK and "a wrong switch: unrecognized arguments: --device cuda" in outcome.message
+
+
+def test_another_file_is_broken(tmp_path, shared):
+    file = script(tmp_path)
+    (tmp_path / "optimizers.py").write_text("NAMES = SCHEDULES = ['sgd']\n\n\ndef default_lr(*_):\n    return 1 / 0\n")
+    outcome = run_check("gpu", file, PLENTY, shared)
+    assert outcome.state == CANNOT_CHECK and "line 5 of optimizers.py" in outcome.message, outcome

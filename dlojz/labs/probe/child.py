@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import faulthandler
 import json
@@ -127,7 +128,12 @@ def _notice_ends(log: Log) -> None:
         log.note("exit", **{"how": "os._exit", "code": code, **where})
         leave(code)
 
-    faults.explain, os._exit = explained, left
+    def refused(parser, message):
+        log.write({"what": "error", "step": log.step, "kind": "a wrong switch", "message": message, **log.caller()})
+        refuse(parser, message)
+
+    refuse = argparse.ArgumentParser.error
+    faults.explain, os._exit, argparse.ArgumentParser.error = explained, left, refused
 
 
 # ----------------------------------------------------------------------------------------------------------------- limits

@@ -66,10 +66,13 @@ class Facts:
         return event
 
     def every_step(self, what: str, **like) -> Event | None:
-        """The first of these facts that the same line leads to again in another step."""
-        seen: dict[tuple, Event] = {}
+        """The latest of these facts, where the same line led to them in every step (one may be missing, at either end)."""
+        steps: dict[tuple, set[int]] = {}
+        total = max((event.step for event in self.all("model", training=True)), default=0)
         for event in self.all(what, **like):
-            if event.line is not None and event.step != seen.setdefault((event.file, event.line), event).step:
+            seen = steps.setdefault((event.file, event.line), set())
+            seen.add(event.step)
+            if event.line is not None and len(seen) >= max(2, total - 1):
                 return event
         return None
 

@@ -1,4 +1,4 @@
-# expect: a step copies a tensor of shape \[4, 3, 32, 32\] from the GPU to the CPU.*images.cpu
+# expect: images that it is given are on cpu.*gpu.batch
 # >>> gpu.batch
 images, labels = images.to(device), labels.to(device)
 images, labels = images.cpu(), labels.cpu()

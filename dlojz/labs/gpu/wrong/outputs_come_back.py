@@ -1,4 +1,4 @@
-# expect: a step copies a tensor of shape \[4, 4\] from the GPU to the CPU.*`loss = 
+# expect: every step copies a tensor of shape \[4, 4\] from the GPU to the CPU.*`loss = 
 # >>> gpu.batch
 images, targets = images.to(device), labels
 labels = targets.to(device)
