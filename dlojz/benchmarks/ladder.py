@@ -41,7 +41,8 @@ def loader_switches(workers: int, cuda: bool) -> list[str]:
 
 def run(switches: list[str], folder: Path, gpus: int = 1) -> records.Record:
     """One training run, to its record. Raises UsageError with the end of what it printed where it failed."""
-    launcher = [sys.executable] if gpus == 1 else [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}"]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}"]
+    launcher = [sys.executable, *(torchrun if gpus > 1 else [])]
     folder.mkdir(parents=True)
     ended = subprocess.run([*launcher, str(TRAIN), *switches, "--run-dir", str(folder)], capture_output=True, text=True)
     (folder / "out.log").write_text(ended.stdout + ended.stderr)
@@ -123,7 +124,8 @@ def main(argv=None) -> int:
     print(f"\n{start['model']}, {start['image_size']} px, {start['world_size']} x {start['batch_size']}, {args.data}, "
           f"{machine.get('gpu') or machine.get('cpu')}, {machine.get('cores_allowed')} cores, torch {start['versions']['torch']}")
     if args.json:
-        args.json.write_text(json.dumps({"machine": machine, "versions": start["versions"], "data": args.data, "rows": rows}, indent=1) + "\n")
+        said = {"machine": machine, "versions": start["versions"], "data": args.data, "rows": rows}
+        args.json.write_text(json.dumps(said, indent=1) + "\n")
     return 0
 
 
