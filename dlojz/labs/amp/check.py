@@ -88,8 +88,8 @@ def updates(run, limit):
                look=update)
         wanted = min(backward.norm / scale, limit or float("inf"))
         expect(near(update.norm, wanted),
-               saw=f"{where}: the norm of the gradients that the optimizer gets is {update.norm}",
-               expected=f"it is {wanted:.3g}: {'the limit' if wanted == limit else 'that of the gradient of the loss'}",
+               saw=f"{where}: the norm of the gradients that the optimizer gets is {update.norm or float('inf'):.3g}",
+               expected=f"it is {wanted:.3g}, {'the limit' if wanted == limit else 'that of the gradient of the loss itself'}",
                look=update)
 
 

@@ -6,8 +6,8 @@ from dlojz.labs.checking import expect
 def check(probe):
     second = probe.run("--device cuda", gpus=2, local_rank=1)  # on any machine: two pretended GPUs, ours is the second
     on_cpu = probe.run("--device cpu", gpus=2)
-    trains_on(second, "cuda:1", "as the second process of a machine with two GPUs (local_rank 1)")
-    trains_on(on_cpu, "cpu", "with --device cpu on a machine with two GPUs")
+    trains_on(second, "cuda:1", "as the second process (local_rank 1) of a pretended machine with two GPUs")
+    trains_on(on_cpu, "cpu", "with --device cpu on a pretended machine with two GPUs")
     probe.verified.append("model, images and labels are on the GPU of their process, and on the CPU with --device cpu")
     probe.verified.append("nothing comes back to the CPU, and no step waits for a value from the GPU")
     if probe.gpus:
@@ -29,7 +29,7 @@ def trains_on(run, device, when):
     elsewhere = [name for name in model.devices if name != device]
     wrong_target = elsewhere != ["cpu"] or run.first("model.move", to=lambda to: "cpu" in to)
     expect(not elsewhere,
-           saw=f"{when}, the model's weights are on {' and '.join(model.devices)} in the first step",
+           saw=f"{when}, the model's weights and buffers are on {' and '.join(model.devices)} in the first step",
            expected=f"all are on {device}",
            look="gpu.device" if wrong_target else "gpu.model")
 

@@ -37,7 +37,6 @@ class Probe:
     def __init__(self, session: Session, script: Path, written: frozenset[str] = frozenset()):
         self.script = Path(script).resolve()
         self.session = session
-        session.script = self.script
         self.gpus = len(gpus())
         self.devices = ["cpu", "cuda"] if self.gpus else ["cpu"]
         self.runs: list[Facts] = []
@@ -55,7 +54,7 @@ class Probe:
         small = f"{SMALL} --data {shlex.quote(str(self.session.images()))} {switches}"
         observe = observers.names() if observe is None else observe
         started = self.session.start(self.script, shlex.split(small), observe, options, ranks)
-        facts = Facts(self.session, started, f"{self.script.name} {switches}".strip())
+        facts = Facts(self.session, started, self.script, f"{self.script.name} {switches}".strip())
         self.runs.append(facts)
         return facts
 

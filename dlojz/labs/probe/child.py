@@ -14,7 +14,6 @@ import signal
 import struct
 import sys
 import traceback
-import warnings
 
 from ...jobs import processes
 from .log import Log, error, place
@@ -187,4 +186,3 @@ def _watch_processes(log: Log, most: int) -> None:
                 os.killpg(0, signal.SIGKILL)  # where it has left the group
 
     sys.addaudithook(hook)
-    warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork.*", category=DeprecationWarning)

@@ -33,7 +33,8 @@ class Facts:
     ``ranks``: the facts of each process, where there are several; those of rank 0 are this one.
     """
 
-    def __init__(self, session, processes, command: str, ranks: list[Facts] | None = None):
+    def __init__(self, session, processes, script: Path, command: str, ranks: list[Facts] | None = None):
+        self.script = script
         self.command = command
         self._session = session
         self._processes = processes
@@ -41,7 +42,7 @@ class Facts:
         self._events: list[Event] | None = None
         self.ranks = ranks or [self]
         for rank, process in enumerate(processes[1:], 1):
-            self.ranks.append(Facts(session, [process], f"{command} (rank {rank})", self.ranks))
+            self.ranks.append(Facts(session, [process], script, f"{command} (rank {rank})", self.ranks))
 
     @property
     def events(self) -> list[Event]:
@@ -122,7 +123,7 @@ class Facts:
         except OSError:
             return {}
         for file, line in re.findall(r'File "(.+?)", line (\d+)', text):
-            if Path(file).parent == self._session.script.parent:
+            if Path(file).parent == self.script.parent:
                 return {"file": Path(file).name, "line": int(line)}
         return {}
 

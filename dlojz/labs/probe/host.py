@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import sys
+import warnings
 
 
 def main() -> None:
@@ -63,6 +64,8 @@ def _imports() -> None:
     from . import child, modes, net  # noqa: F401
 
     net.register()
+    # Python 3.12 warns of any fork beside threads. There are none yet that could hold a lock.
+    warnings.filterwarnings("ignore", message=".*use of fork.*", category=DeprecationWarning)
     torch.set_num_threads(1)
 
 

@@ -94,8 +94,8 @@ class Log:
 
 def error(failure: BaseException, log: Log) -> dict:
     """The facts of an exception: kind, message, and where in the trainee's own files it came from."""
-    found = {"what": "error", "step": log.step, "kind": type(failure).__name__, "message": " ".join(str(failure).split())[:500],
-             "line": None, "file": None}
+    message = " ".join(str(failure).split())[:500].rstrip(".")
+    found = {"what": "error", "step": log.step, "kind": type(failure).__name__, "message": message, "line": None, "file": None}
     if isinstance(failure, SyntaxError) and failure.filename and log.is_own(failure.filename):
         return found | {"line": failure.lineno, "file": os.path.basename(failure.filename), "message": failure.msg}
     return found | place(failure, log)

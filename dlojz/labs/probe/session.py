@@ -68,7 +68,6 @@ class Session:
         self.mark = f"{MARK}={secrets.token_hex(8)}"
         self.output = b""
         self.deadline: float | None = None
-        self.script = Path()
         self._processes: dict[int, Process] = {}
         self._guarded = 0.0
         self._replies = b""

@@ -1,4 +1,4 @@
-# expect: weights are on cpu.*gpu.device
+# expect: weights and buffers are on cpu.*gpu.device
 # >>> gpu.device
 device = torch.device("cpu")
 # <<< gpu.device

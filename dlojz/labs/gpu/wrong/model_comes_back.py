@@ -1,4 +1,4 @@
-# expect: weights are on cpu
+# expect: weights and buffers are on cpu
 # >>> gpu.model
 net = net.to(device)
 for parameter in net.parameters():

@@ -1,4 +1,4 @@
-# expect: weights are on cpu.*gpu.model
+# expect: weights and buffers are on cpu.*gpu.model
 # >>> gpu.model
 net = net
 # <<< gpu.model
