@@ -9,7 +9,6 @@ A module has a class ``Observer``::
         def after_op(self, operation, args, kwargs, result): ...
         def before_call(self, function, args, kwargs): ...
         def finish(self): ...                          # the script has ended
-        NAME_needs = ()
 
 and notes facts with ``log.note("kind", name=value, …)``, which a check reads with ``run.first("kind")`` and ``run.all("kind")``.
 An observer without the ``…_op`` and ``before_call`` methods leaves torch's dispatch alone.
