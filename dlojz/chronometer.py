@@ -17,10 +17,11 @@ The loop says where it is, with marks and not with nested blocks, so that it sta
     …
     seconds = chronometer.stop()
 
-A mark ends the phase before it, so the phases of a step (``idle``, ``copy``, ``forward``, ``backward``, ``update``) add up to the step.
-On CUDA a mark records an event on the stream; the events are read some steps later, when the GPU has long passed them,
-so the loop is never stopped to be measured. ``idle`` is then the time in which the *device* had nothing to do because the batch was not there, and
-``loading`` the time in which the *process* waited for its loader: a loader that is slow but hidden behind the GPU's work shows in the second only.
+A mark ends the phase before it, so the phases of a step (``idle``, ``copy``, ``forward``, ``backward``, ``update``) add up to the
+step. On CUDA a mark records an event on the stream; the events are read some steps later, when the GPU has long passed them,
+so the loop is never stopped to be measured. ``idle`` is then the time in which the *device* had nothing to do because the batch
+was not there, and ``loading`` the time in which the *process* waited for its loader: a loader that is slow but hidden behind the
+GPU's work shows in the second only.
 """
 
 from __future__ import annotations
@@ -102,9 +103,9 @@ class Chronometer:
     """See the module. What it measured goes to ``record`` as ``step`` events, and ``next_iter`` returns them.
 
     ``record``: a ``records.Writer``. ``device``: a ``torch.device``, or ``clock``: an object like ``HostClock``.
-    ``total_steps``: how many steps the run plans, from which the number of warm-up steps follows. ``phases=False`` times whole steps only.
-    ``ranges=True`` names the phases in a ``torch.profiler`` trace. ``sums`` given to ``next_iter`` is a tensor ``(4,)`` on the device:
-    loss summed over images, correct answers, images, and anything above 0 where a process wants to stop.
+    ``total_steps``: how many steps the run plans, from which the number of warm-up steps follows. ``phases=False`` times whole
+    steps only. ``ranges=True`` names the phases in a ``torch.profiler`` trace. ``sums`` given to ``next_iter`` is a tensor
+    ``(4,)`` on the device: loss summed over images, correct answers, images, and anything above 0 where a process wants to stop.
     """
 
     def __init__(self, record, device=None, clock=None, total_steps=None, first_step=0, phases=True, ranges=False,
@@ -171,6 +172,12 @@ class Chronometer:
         self._name("idle")
         settled = self._settle(self.clock.lag)
         self._waiting_since = self.host()  # after the settling: a wait for the device is no wait for the loader
+        return settled
+
+    def pause(self) -> list[dict]:
+        """The loop stands still, for a checkpoint, until ``start``. Returns the steps that were not settled yet: now all are."""
+        settled = self._settle(0)
+        self._name(None)
         return settled
 
     def validation(self) -> list[dict]:

@@ -6,6 +6,8 @@ import os
 import subprocess
 from dataclasses import dataclass
 
+from .errors import UsageError
+
 FIRST_PORT, PORTS = 10_000, 20_000  # below the ephemeral range, which begins at 32768 on Linux
 
 
@@ -26,7 +28,7 @@ class Processes:
 
 
 def processes(env=os.environ) -> Processes:
-    """Read the place from the environment; errors name the variable.
+    """Read the place from the environment. Raises UsageError, which names the variable that is wrong.
 
     torchrun sets RANK, WORLD_SIZE and LOCAL_RANK. srun sets SLURM_PROCID for each task; but so does a batch script or a notebook
     server that runs inside an allocation, so only a *step* of several tasks (SLURM_STEP_NUM_TASKS) counts as ours. What torch's
@@ -34,6 +36,8 @@ def processes(env=os.environ) -> Processes:
     """
     if "RANK" in env and "WORLD_SIZE" in env:
         rank, world = _number(env, "RANK"), _number(env, "WORLD_SIZE")
+        if world > 1 and not (env.get("MASTER_ADDR") and env.get("MASTER_PORT")):
+            raise UsageError("RANK and WORLD_SIZE are set, but not MASTER_ADDR, MASTER_PORT: start with torchrun, or unset them")
         return _place(rank, world, _number(env, "LOCAL_RANK", 0), _number(env, "LOCAL_WORLD_SIZE", world), "torchrun")
     if _number(env, "SLURM_STEP_NUM_TASKS", 1) > 1 and "SLURM_PROCID" in env:
         rank, world = _number(env, "SLURM_PROCID"), _number(env, "SLURM_STEP_NUM_TASKS")
@@ -56,6 +60,17 @@ def same_everywhere(value):
     return values[0]
 
 
+def from_everyone(value) -> list:
+    """The values of all ranks of the process group, on every rank; where there is none, the value itself alone."""
+    import torch.distributed as dist
+
+    if not (dist.is_available() and dist.is_initialized()):
+        return [value]
+    values = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
+
+
 def port(job_id: int) -> int:
     """A port that two jobs on one node do not share: 10000 + job id % 20000."""
     return FIRST_PORT + job_id % PORTS
@@ -63,7 +78,7 @@ def port(job_id: int) -> int:
 
 def _place(rank, world, local_rank, local_size, launcher) -> Processes:
     if not 0 <= rank < world:
-        raise ValueError(f"rank {rank} of {world} processes: the launcher's variables do not fit together")
+        raise UsageError(f"rank {rank} of {world} processes: the variables that torchrun or srun sets do not fit together")
     return Processes(rank, world, local_rank, local_size, launcher)
 
 
@@ -74,10 +89,13 @@ def _number(env, name, default=None) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"{name}={text!r} is not a number: it is set by torchrun or srun, not by hand") from None
+        raise UsageError(f"{name}={text!r} is not a number: it is set by torchrun or srun, not by hand") from None
 
 
 def _first_node(env) -> str:
-    nodes = env.get("SLURM_STEP_NODELIST") or env["SLURM_JOB_NODELIST"]
-    listed = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, timeout=30, check=True)
-    return listed.stdout.split()[0]
+    nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST", "")
+    try:
+        listed = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, timeout=30, check=True)
+        return listed.stdout.split()[0]
+    except (OSError, subprocess.SubprocessError, IndexError):
+        raise UsageError(f"`scontrol show hostnames {nodes}` names no node to meet on: set MASTER_ADDR to the first") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import multiprocessing
 import os
@@ -9,14 +10,17 @@ import signal
 import sys
 import time
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from . import distributed
 from .errors import UsageError
 from .records import Writer
 
 RESUME = 75  # EX_TEMPFAIL: saved after a signal; run again with --resume and it goes on
-LOST_RANK = ("connection closed by peer", "connection reset by peer", "timed out", "timeout", "socket", "nccl", "store")
+LOST_RANK = ("connection closed by peer", "connection reset by peer", "gloo/", "nccl")  # as gloo and NCCL put it
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ESTALE)
+FREE_SPACE = "Check the free space and the quota of the file system."
 
 
 class StopTraining(Exception):
@@ -37,14 +41,21 @@ def explain(error: BaseException, memory: dict | None = None) -> dict:
         return {"kind": error.kind, "message": message, "advice": error.advice, **error.numbers}
     if isinstance(error, UsageError):
         return {"kind": "data" if type(error) is not UsageError else "usage", "message": message, "advice": ""}
+    if isinstance(error, KeyboardInterrupt):
+        return {"kind": "signal", "message": "interrupted from the keyboard.", "advice": ""}
     if _is_out_of_memory(error):
         return {"kind": "out_of_memory", "message": message[:300], **_memory_advice(memory)}
-    if type(error).__name__.startswith("Dist") or (isinstance(error, RuntimeError) and any(w in message.lower() for w in LOST_RANK)):
+    lost = isinstance(error, RuntimeError) and any(words in message.lower() for words in LOST_RANK)
+    if lost or type(error).__name__.startswith("Dist"):
         return {"kind": "lost_rank", "message": message[:300],
                 "advice": "Another process of this job ended or hangs: look for the first error in its part of the log."}
-    if isinstance(error, OSError):
-        return {"kind": "disk", "message": message, "advice": "Check the free space and the quota of the file system."}
-    return {"kind": "exception", "message": f"{type(error).__name__}: {message[:300]}", "advice": "The traceback is in the error log."}
+    if isinstance(error, RuntimeError) and "DataLoader worker" in message:
+        return {"kind": "data", "message": message[:300],
+                "advice": "Most often the memory or /dev/shm was full: take fewer --num-workers or a smaller --prefetch-factor."}
+    if isinstance(error, OSError) and error.errno in DISK:
+        return {"kind": "disk", "message": message, "advice": FREE_SPACE}
+    said = f"{type(error).__name__}: {message[:300]}"
+    return {"kind": "exception", "message": said, "advice": "The traceback is in the error log."}
 
 
 def _is_out_of_memory(error) -> bool:
@@ -60,7 +71,8 @@ def _memory_advice(memory) -> dict:
         return {"advice": smaller}
     unused = memory["reserved"] - memory["allocated"]
     if unused > 0.1 * memory["total"]:
-        return {**memory, "advice": f"{unused / 1e9:.1f} GB are reserved but unused (fragmentation): set PYTORCH_ALLOC_CONF=expandable_segments:True. {smaller}"}
+        return {**memory, "advice": f"{unused / 1e9:.1f} GB are reserved but unused (fragmentation): set "
+                f"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. {smaller}"}
     return {**memory, "advice": smaller}
 
 
@@ -73,39 +85,59 @@ def _device_memory() -> dict | None:
 
 
 @contextmanager
-def reported(rank: int = 0):
-    """Runs a training in its block and gives it a ``records.Writer``; what stops it is recorded and said in one line.
+def reported():
+    """Runs a training in its block, which gets its ``distributed.Processes`` and a ``records.Writer``; what stops it is recorded
+    and said in one line.
 
-    Ends the process unless the block ran to its end. Exit codes: that of ``SystemExit``, 2 for wrong usage, 130 for Ctrl-C, else 1.
+    Ends the process unless the block ran to its end. Exit codes: that of ``SystemExit``, 2 for wrong usage, 130 for Ctrl-C,
+    else 1.
     """
-    record = Writer(errors_only=rank > 0)
+    record, rank = Writer(), 0
     try:
-        yield record
+        procs = distributed.processes()
+        rank = procs.rank
+        record.errors_only = rank > 0
+        yield procs, record
         return
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except BaseException as error:
         said = explain(error, _device_memory())
         if said["kind"] == "exception":
-            traceback.print_exc()
-        if rank == 0 or not isinstance(error, UsageError):  # every rank finds the same wrong switch
+            with suppress(OSError):
+                traceback.print_exc()
+        everywhere = type(error) is UsageError or said["kind"] == "nan_loss"  # what all ranks find is said by one of them
+        if rank == 0 or not everywhere:
             where = f" (rank {rank})" if rank else ""
-            print(f"train.py{where}: {said['message']} {said['advice']}".rstrip(), file=sys.stderr, flush=True)
-        record.write("error", flush=True, rank=rank, **said)
+            say(f"{script()}{where}: {said['message']} {said['advice']}".rstrip(), file=sys.stderr)
+            record.write("error", flush=True, rank=rank, **said)
         record.write("end", flush=True, status="failed")
         code = 130 if isinstance(error, KeyboardInterrupt) else 2 if isinstance(error, UsageError) else 1
     record.flush()
     _end_workers()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if code in (0, RESUME):
-        sys.exit(code)
-    # After a failure other ranks may hang in a collective, and a clean shutdown would wait for them.
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if code in (0, RESUME):
+            sys.exit(code)
+    # After a failure other ranks may hang in a collective, and a clean shutdown would wait for them. And where the log's disk is
+    # full, Python would end with a code of its own.
     os._exit(code)
 
 
+def say(*text, file=None) -> None:
+    """Print at once. A log that cannot be written (full disk, closed pipe) is no reason to end a training."""
+    with suppress(OSError):
+        print(*text, file=file or sys.stdout, flush=True)
+
+
+def script() -> str:
+    """What a message begins with: the name of the script that runs."""
+    return os.path.basename(sys.argv[0]) or "python"
+
+
 def catch_signals() -> list[int]:
-    """From here on SIGTERM and SIGUSR1 (Slurm's warning before the time limit) only note themselves in the list that is returned."""
+    """From here on SIGTERM and SIGUSR1 (Slurm's warning before the time limit) only note themselves in the returned list."""
     received: list[int] = []
     for number in (signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, lambda which, frame: received.append(which))
@@ -113,7 +145,7 @@ def catch_signals() -> list[int]:
 
 
 def leave_signals_to_trainer(worker: int = 0) -> None:
-    """For ``DataLoader(worker_init_fn=…)``: Slurm signals every process of a job, and a worker that dies takes the training with it."""
+    """For ``DataLoader(worker_init_fn=…)``: Slurm signals all processes of a job, and a dead worker takes the training along."""
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
 
@@ -135,7 +167,7 @@ class Watch:
         self.say = say
         self.total_steps = total_steps
         self.every = max(1, min(total_steps // 10, 100))
-        self.lost = 0
+        self.lost: list[int] = []
 
     def __call__(self, settled: list[dict]) -> bool:
         stop = False
@@ -143,14 +175,38 @@ class Watch:
             stop = stop or step.get("stop", False)
             if "loss" not in step or step["loss"] is None:
                 continue
-            self.lost = 0 if math.isfinite(step["loss"]) else self.lost + 1
-            if self.lost == 3:
-                raise StopTraining("nan_loss", f"the loss is not a number since step {step['step'] - 2}.",
+            self.lost = [] if math.isfinite(step["loss"]) else [*self.lost, step["step"]]
+            if len(self.lost) == 3:
+                raise StopTraining("nan_loss", f"the loss is not a number since step {self.lost[0]}.",
                                    "Lower --lr, add --clip-grad 1, or use bf16 in place of fp16.", step=step["step"])
             if step["step"] % self.every == 0 or step["step"] in (1, self.total_steps):
                 self.say(f"step {step['step']:>{len(str(self.total_steps))}}/{self.total_steps}  loss {step['loss']:.4f}  "
                          f"accuracy {step['accuracy']:6.1%}  {step['images'] / step['seconds']:8.1f} images/s")
         return stop
+
+
+def trace_writer(path: Path, record: Writer):
+    """For ``torch.profiler.profile(on_trace_ready=…)``: what a profiler has traced goes to ``path``, whole or not at all."""
+
+    def write(profiler) -> None:
+        beside = path.with_name(f"part.{path.name}")
+        try:
+            profiler.export_chrome_trace(str(beside))
+            os.replace(beside, path)
+        except (OSError, RuntimeError) as error:
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
+            reason = _reason(error)
+            say(f"{script()}: no trace ({reason}). Free some space in {path.parent}", file=sys.stderr)
+            record.write("error", kind="disk", message=f"no trace: {reason}", rank=0, fatal=False, advice=FREE_SPACE)
+
+    if not sys.modules["torch"].cuda.is_available():  # Kineto looks for GPUs all the same, and complains
+        os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    return write
+
+
+def _reason(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
 
 
 def write_safely(path: Path, write, record: Writer, step: int) -> None:
@@ -166,13 +222,15 @@ def write_safely(path: Path, write, record: Writer, step: int) -> None:
             file.flush()
             os.fsync(file.fileno())
         size = beside.stat().st_size
+        record.flush()  # or the steps before this checkpoint, which are never run again, might be lost with the process
         os.replace(beside, path)
     except (OSError, RuntimeError) as error:  # torch's writer raises RuntimeError where the disk is full
-        beside.unlink(missing_ok=True)
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())[:200]
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        reason = _reason(error)
         left = "the one before is kept" if path.exists() else "there is none"
-        print(f"train.py: no checkpoint at step {step} ({reason}); {left}. Free some space in {path.parent}", file=sys.stderr, flush=True)
-        record.write("error", flush=True, kind="disk", message=f"no checkpoint at step {step}: {reason}", rank=0, step=step, fatal=False,
-                     advice="Check the free space and the quota of the file system.")
+        say(f"{script()}: no checkpoint at step {step} ({reason}); {left}. Free some space in {path.parent}", file=sys.stderr)
+        record.write("error", kind="disk", message=f"no checkpoint at step {step}: {reason}", rank=0, step=step, fatal=False,
+                     advice=FREE_SPACE)
     else:
         record.write("checkpoint", flush=True, step=step, bytes=size, seconds=round(time.perf_counter() - begun, 4))

@@ -57,7 +57,8 @@ def describe(device) -> dict:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
     }
-    versions = {"dlojz": __version__, "python": platform.python_version(), "torch": torch.__version__, "torchvision": torchvision.__version__}
+    versions = {"dlojz": __version__, "python": platform.python_version(), "torch": torch.__version__,
+                "torchvision": torchvision.__version__}
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         machine |= {"gpu": properties.name, "gpu_memory": properties.total_memory, "gpu_uuid": gpu_uuid(device)}
@@ -79,12 +80,13 @@ def gpu_uuid(device) -> str | None:
 
 
 def peak_memory(device) -> dict:
-    """Peak memory of this process in bytes: on the GPU what tensors took and what the allocator held, on the host the resident set."""
+    """Peak memory of this process in bytes: on the GPU what tensors took and the allocator held, on the host the resident set."""
     import resource
 
     import torch
 
     memory = {"host_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)}
     if device.type == "cuda":
-        memory |= {"memory_allocated": torch.cuda.max_memory_allocated(device), "memory_reserved": torch.cuda.max_memory_reserved(device)}
+        memory["memory_allocated"] = torch.cuda.max_memory_allocated(device)
+        memory["memory_reserved"] = torch.cuda.max_memory_reserved(device)
     return memory

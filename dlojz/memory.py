@@ -11,10 +11,11 @@ from torch.utils.checkpoint import checkpoint
 
 
 def checkpoint_activations(net: nn.Module) -> int:
-    """Keep only the inputs of each block of ``net`` and compute what is inside again in the backward pass; returns how many blocks.
+    """Keep only the inputs of each block of ``net``, compute what is inside again in the backward pass; returns how many blocks.
 
-    A block is a composite child of an ``nn.Sequential`` (ResNet's bottlenecks, a ViT's encoder layers): torchvision stacks what repeats
-    there. Names of parameters stay as they are. Batch norm sees each batch twice then, so its running statistics stand still the second time.
+    A block is a composite child of an ``nn.Sequential`` (ResNet's bottlenecks, a ViT's encoder layers): torchvision stacks
+    there what repeats. Names of parameters stay as they are. Batch norm sees each batch twice then, so its running statistics
+    stand still the second time.
     """
     blocks = list(_blocks(net))
     for block in blocks:

@@ -6,15 +6,16 @@ Each line has an ``event`` and a ``time`` (seconds since 1970). The events, in t
     what is needed to compare runs later: ``command``, ``switches`` (the arguments that differ from their defaults),
     ``args`` (all of them), ``model``, ``image_size``, ``batch_size`` (per process), ``world_size``, ``global_batch``
     (images per optimizer step over all processes), ``parameters``, ``steps_per_epoch``, ``epochs``, ``total_steps``,
-    ``warmup_steps``, ``versions``, ``machine``, ``git``, ``attempt`` (1, then 2 for a resumed run, …), ``resumed_at`` (step).
+    ``warmup_steps``, ``versions``, ``machine``, ``git``, ``resumed_at`` (step; 0 in the first attempt).
 ``todo``
     a fence that a switch asks for is not written yet, so the run goes without it: ``lab``, ``file``, ``line``, ``message``
     (one line to show beside what the run measured). At most one per lab; see ``Record.todos``.
 ``step``
     ``step`` (counted from 1 over the whole training), ``epoch`` (from 0), ``images`` (over all processes),
-    ``loss`` and ``accuracy`` (sums over all processes divided by all images), ``lr``, ``warmup`` (true while left out of averages),
-    and seconds: ``seconds`` (the whole step) = ``idle`` + ``copy`` + ``forward`` + ``backward`` + ``update`` as the device saw
-    them, with ``loading``, the time the process waited for its loader, as the host saw it.
+    ``loss`` and ``accuracy`` (sums over all processes divided by all images, since the last step that has them), ``lr`` (of the
+    update), ``warmup`` (true while left out of averages), and seconds: ``seconds`` (the whole step) = ``idle`` + ``copy`` +
+    ``forward`` + ``backward`` + ``update`` as the device saw them, with ``loading``, the time the process waited for its loader,
+    as the host saw it.
 ``validation``
     ``step``, ``epoch``, ``loss``, ``accuracy``, ``images``, ``seconds``.
 ``checkpoint``
@@ -23,14 +24,17 @@ Each line has an ``event`` and a ``time`` (seconds since 1970). The events, in t
     ``kind`` (``out_of_memory``, ``nan_loss``, ``lost_rank``, ``signal``, ``data``, ``disk``, ``exception``), ``message``,
     ``advice`` (one sentence), ``rank``, and the numbers that belong to the kind.
 ``end``
-    ``status`` (``completed``, ``stopped`` = saved and to be resumed, ``failed``), ``steps``, ``seconds``, peak memory, energy.
+    ``status`` (``completed``, ``stopped`` = saved and to be resumed, ``failed``), ``steps``, peak memory, energy.
 
 A reader must expect more: unknown events and fields are kept as they are, a torn line (the run was killed while writing,
-the disk was full) is left out and counted.
+the disk was full) is left out and counted. JSON has no NaN and no infinity: in the file they are the texts ``nan``, ``inf`` and
+``-inf``, and become numbers again when it is read.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import glob
 import json
 import math
@@ -43,6 +47,7 @@ from .errors import UsageError
 
 NAME = "record.jsonl"
 FLUSH_EVERY = 0.5  # seconds: what a `kill -9` may cost, and how far behind a live view may be
+NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 _started: Writer | None = None  # the record of the run that goes on in this process
 _noted: list[tuple[str, dict]] = []  # events for it, from before it began
@@ -111,10 +116,14 @@ class Writer:
             finally:
                 os.close(fd)
             if written < len(data):
-                raise OSError(f"{written} of {len(data)} bytes written")
+                del self._lines[: data[:written].lstrip(b"\n").count(b"\n")]  # those that are whole in the file
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             if self.failed is None:
-                print(f"dlojz: the record cannot be written ({error}); the run goes on, {self.path} is incomplete.", file=sys.stderr)
+                reason = error.strerror or error
+                with contextlib.suppress(OSError):  # the log may be on the same disk
+                    print(f"dlojz: the record cannot be written ({reason}); the run goes on, {self.path} is incomplete.",
+                          file=sys.stderr, flush=True)
             self.failed = error
             del self._lines[:-10_000]  # a disk that stays full must not fill the memory instead
         else:
@@ -143,8 +152,8 @@ def run_folder(chosen: Path | str | None, name: str, is_main: bool = True) -> Pa
 
 def new_folder(runs: Path, name: str) -> Path:
     """Makes ``runs/NAME-NNN`` with the next free number; two processes at the same moment get two folders."""
-    taken = [int(entry.name[len(name) + 1 :]) for entry in runs.glob(f"{glob.escape(name)}-*") if entry.name[len(name) + 1 :].isdigit()]
-    number = max(taken, default=0) + 1
+    endings = [entry.name[len(name) + 1 :] for entry in runs.glob(f"{glob.escape(name)}-*")]
+    number = max((int(ending) for ending in endings if ending.isdigit()), default=0) + 1
     while True:
         try:
             folder = runs / f"{name}-{number:03d}"
@@ -161,7 +170,7 @@ def _ends_with_newline(path: Path) -> bool:
 
 
 def _plain(value):
-    """JSON has no NaN or infinity and no numpy: say them as text, so that any reader can read the line."""
+    """JSON has no NaN or infinity and no paths: say them as text, so that any reader can read the line."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -182,26 +191,24 @@ class Reader:
         self._offset = 0
 
     def poll(self) -> list[dict]:
-        try:
-            with open(self.path, "rb") as file:
-                file.seek(self._offset)
-                data = file.read()
-        except FileNotFoundError:
-            return []
+        data = self._new()
         complete = data.rfind(b"\n") + 1
         self._offset += complete
         return self._parse(data[:complete])
 
     def rest(self) -> list[dict]:
         """The last line, where no newline ended it; for a run that is over."""
+        data = self._new()
+        self._offset += len(data)
+        return self._parse(data)
+
+    def _new(self) -> bytes:
         try:
             with open(self.path, "rb") as file:
                 file.seek(self._offset)
-                data = file.read()
+                return file.read()
         except FileNotFoundError:
-            return []
-        self._offset += len(data)
-        return self._parse(data)
+            return b""
 
     def _parse(self, data: bytes) -> list[dict]:
         events = []
@@ -210,11 +217,11 @@ class Reader:
                 continue
             try:
                 event = json.loads(line)
-            except ValueError:  # torn, or not UTF-8
+            except (ValueError, RecursionError):  # torn, or not UTF-8, or no record at all
                 self.torn += 1
                 continue
             if isinstance(event, dict) and isinstance(event.get("event"), str):
-                events.append(event)
+                events.append({name: NOT_FINITE.get(x, x) if type(x) is str else x for name, x in event.items()})
             else:
                 self.torn += 1
         return events
@@ -228,29 +235,28 @@ def _file(path: Path | str) -> Path:
 class Record:
     """A record read back: ``start`` (of the last attempt), ``steps``, ``validations``, ``errors``, ``end``, ``events``.
 
-    After a resume, steps that were run again replace those of the attempt before, so ``steps`` never holds one twice.
+    After a resume, steps and validations that were run again replace those of the attempt before: there is none twice.
     """
 
     def __init__(self, events: list[dict], torn: int = 0):
         self.events = events
         self.torn = torn
         self.starts = [e for e in events if e["event"] == "start"]
-        self.validations = [e for e in events if e["event"] == "validation"]
         self.checkpoints = [e for e in events if e["event"] == "checkpoint"]
         self.errors = [e for e in events if e["event"] == "error"]
-        steps: dict[int, dict] = {}
-        end = None
+        found: dict[str, dict[int, dict]] = {"step": {}, "validation": {}}
+        self.end = None
         for event in events:
-            if event["event"] == "start":
-                end = None
-                resumed = event.get("resumed_at") or 0
-                steps = {number: step for number, step in steps.items() if number <= resumed}
-            elif event["event"] == "step" and isinstance(event.get("step"), int):
-                steps[event["step"]] = event
-            elif event["event"] == "end":
-                end = event
-        self.steps = [steps[number] for number in sorted(steps)]
-        self.end = end
+            kind, number = event["event"], event.get("step")
+            if kind == "start":
+                self.end = None
+                resumed = event.get("resumed_at") if isinstance(event.get("resumed_at"), int) else 0
+                found = {kind: {number: old for number, old in of.items() if number <= resumed} for kind, of in found.items()}
+            elif kind in found and isinstance(number, int):
+                found[kind][number] = event
+            elif kind == "end":
+                self.end = event
+        self.steps, self.validations = ([of[number] for number in sorted(of)] for of in found.values())
 
     @property
     def start(self) -> dict:

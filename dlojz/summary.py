@@ -5,14 +5,16 @@ from __future__ import annotations
 from .records import Record
 
 PHASES = ("idle", "copy", "forward", "backward", "update")
+AT_THE_END = ("host_memory", "memory_allocated", "memory_reserved", "power", "joules_per_image")
 
 
 def numbers(record: Record) -> dict:
     """Averages over the timed steps (warm-up left out) of one record; what was not measured is missing.
 
-    ``images_per_second`` (all processes, whole step), ``device_images_per_second`` (without ``idle``: were every batch there in time),
-    ``step_seconds``, mean seconds of each phase and of ``loading``, ``timed_steps``, and from the record's end peak memory in
-    bytes, ``power`` in watts and ``joules_per_image``.
+    ``images_per_second`` (all processes, whole step), ``device_images_per_second`` (without ``idle``: were every batch there in
+    time), ``step_seconds``, mean seconds of each phase and of ``loading``, ``timed_steps``, ``first_step_seconds``, the last
+    ``loss``, ``validation_loss``, ``validation_accuracy``, ``validation_images``, and from the record's end peak memory in bytes,
+    ``power`` in watts and ``joules_per_image``.
     """
     found: dict = {}
     steps = record.timed_steps
@@ -23,20 +25,22 @@ def numbers(record: Record) -> dict:
         for phase in (*PHASES, "loading"):
             measured = [step[phase] for step in steps if phase in step]
             if measured:
-                found[phase] = sum(measured) / len(steps)
+                found[phase] = sum(measured) / len(measured)
         if seconds > 0:
             found["images_per_second"] = images / seconds
             busy = seconds - sum(step.get("idle", 0.0) for step in steps)
             if busy > 0:
                 found["device_images_per_second"] = images / busy
-    if record.steps:
-        found["first_step_seconds"] = record.steps[0].get("seconds")
-        found["loss"] = next((step["loss"] for step in reversed(record.steps) if "loss" in step), None)
+    if record.steps and "seconds" in record.steps[0]:
+        found["first_step_seconds"] = record.steps[0]["seconds"]
+    losses = [step["loss"] for step in record.steps if step.get("loss") is not None]
+    if losses:
+        found["loss"] = losses[-1]
     if record.validations:
-        found |= {f"validation_{name}": record.validations[-1].get(name) for name in ("loss", "accuracy", "images")}
+        last = record.validations[-1]
+        found |= {f"validation_{name}": last[name] for name in ("loss", "accuracy", "images") if name in last}
     end = record.end or {}
-    found |= {name: end[name] for name in ("host_memory", "memory_allocated", "memory_reserved", "power", "joules_per_image") if end.get(name)}
-    return found
+    return found | {name: end[name] for name in AT_THE_END if end.get(name)}
 
 
 def text(record: Record) -> str:
@@ -46,30 +50,35 @@ def text(record: Record) -> str:
         return "nothing is recorded" + (f" ({record.torn} torn lines)" if record.torn else "")
     machine = start.get("machine", {})
     done, total = record.progress
+    version, warmup = start.get("versions", {}).get("torch"), start.get("warmup_steps")
     lines = [
-        f"{start.get('model')}, {start.get('image_size')} px, {start.get('world_size')} x {start.get('batch_size')} images a step, "
-        f"{start.get('parameters', 0) / 1e6:.1f} M parameters",
-        f"on {machine.get('gpu') or machine.get('cpu')}, {machine.get('cores_allowed')} cores, torch {start.get('versions', {}).get('torch')}",
-        f"steps             {done} of {total}, {found.get('timed_steps', 0)} timed (the first {start.get('warmup_steps')} are warm-up)",
+        f"{start.get('model')}, {start.get('image_size')} px, {start.get('world_size')} x {start.get('batch_size')} images a "
+        f"step, {start.get('parameters', 0) / 1e6:.1f} M parameters",
+        f"on {machine.get('gpu') or machine.get('cpu')}, {machine.get('cores_allowed')} cores, torch {version}",
+        f"steps             {done} of {total}, {found.get('timed_steps', 0)} timed (the first {warmup} are warm-up)",
     ]
     if "images_per_second" in found:
         lines.append(f"throughput        {found['images_per_second']:.1f} images/s, {found['step_seconds'] * 1000:.1f} ms a step")
     if "forward" in found:
         parts = ", ".join(f"{phase} {found[phase] / found['step_seconds']:.0%}" for phase in PHASES if phase in found)
         lines.append(f"a step            {parts}")
+    if "loading" in found:
         lines.append(f"loading           the process waited {found['loading'] * 1000:.1f} ms a step for its loader")
+    if "idle" in found and "device_images_per_second" in found:
         lines.append(f"the device alone  {found['device_images_per_second']:.1f} images/s, were every batch there in time")
-    if found.get("first_step_seconds") is not None:
+    if "first_step_seconds" in found:
         lines.append(f"first step        {found['first_step_seconds']:.2f} s")
     if "memory_allocated" in found:
         whole = f" of {machine['gpu_memory'] / 1e9:.1f}" if machine.get("gpu_memory") else ""
-        lines.append(f"GPU memory        {found['memory_allocated'] / 1e9:.2f} GB at most, {found['memory_reserved'] / 1e9:.2f} reserved{whole}")
+        held = f", {found['memory_reserved'] / 1e9:.2f} reserved{whole}" if "memory_reserved" in found else ""
+        lines.append(f"GPU memory        {found['memory_allocated'] / 1e9:.2f} GB at most{held}")
     if "host_memory" in found:
         lines.append(f"host memory       {found['host_memory'] / 1e9:.2f} GB at most")
     if machine.get("device") == "cuda":
-        measured = f"{found['power']:.0f} W, {found['joules_per_image']:.3f} J an image" if "power" in found else "not measured"
+        known = "power" in found and "joules_per_image" in found
+        measured = f"{found['power']:.0f} W, {found['joules_per_image']:.3f} J an image" if known else "not measured"
         lines.append(f"power             {measured}")
-    if "validation_accuracy" in found:
+    if {"validation_loss", "validation_accuracy", "validation_images"} <= found.keys():
         lines.append(f"validation        loss {found['validation_loss']:.4f}, accuracy {found['validation_accuracy']:.1%} "
                      f"of {found['validation_images']} images")
     if start.get("args", {}).get("profile") and record.end and not record.end.get("trace"):

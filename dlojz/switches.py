@@ -2,39 +2,56 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
 
 from .errors import UsageError
 
-AT_LEAST_ONE = ("image_size", "batch_size", "epochs", "test_steps", "accumulate", "metric_every", "checkpoint_every", "prefetch_factor")
+AT_LEAST_ONE = ("image_size", "batch_size", "epochs", "test_steps", "accumulate", "metric_every", "checkpoint_every",
+                "prefetch_factor")
+FIXED = ("model", "optimizer", "schedule", "amp", "batch_size", "accumulate", "seed")  # a resumed run needs the same
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+CUDA_GRAPHS = ("reduce-overhead", "max-autotune")  # the modes that record them
+SMALLEST = {"inception_v3": 75, "alexnet": 63}  # pixels; the others of torchvision take any size that is not tiny
 
 
 def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
     """Check ``args`` (changed in place: ``device`` becomes cpu or cuda); returns notes on what has no effect here.
 
-    A switch that a machine cannot honour but that changes nothing in the result (``--tf32`` on a CPU) is noted and left out, so that
-    one command runs everywhere. A combination that would fail later, or mean something else than it says, raises UsageError.
+    A switch that a machine cannot honour but that changes nothing in the result (``--tf32`` on a CPU) is noted and left out,
+    so that one command runs everywhere. A combination that would fail later, or mean something else than it says, raises
+    UsageError.
     """
     on_cpu = args.device == "cpu" or (args.device == "auto" and not cuda)
     refuse = {f"--{name.replace('_', '-')} must be at least 1": (1 if getattr(args, name) is None else getattr(args, name)) < 1
               for name in AT_LEAST_ONE}
     refuse |= {
         "--num-workers must not be negative": args.num_workers < 0,
-        "--lr, --wd and --mom must not be negative": min(args.lr or 0, args.wd, args.mom) < 0,
-        "--clip-grad must be above 0": args.clip_grad is not None and not args.clip_grad > 0,
+        "--lr and --wd must be numbers from 0 up": not all(0 <= number < math.inf for number in (args.lr or 0, args.wd)),
+        "--mom lies between 0 and 1": not 0 <= args.mom < 1,
+        "--seed lies between 0 and 2**32": not 0 <= args.seed < 2**32,
+        "--clip-grad must be a number above 0": args.clip_grad is not None and not 0 < args.clip_grad < math.inf,
         "--label-smoothing lies between 0 and 1": not 0 <= args.label_smoothing <= 1,
-        f"--model {args.model} is not a classification model of torchvision: try {', '.join(_near(args.model, models))}": args.model not in models,
-        "--device cuda: torch sees no GPU here (`dlojz doctor` says why); leave it out to train on the CPU": args.device == "cuda" and not cuda,
+        f"--model {args.model} is not a classification model of torchvision: try {', '.join(_near(args.model, models))}":
+            args.model not in models,
+        f"--model {args.model} takes an --image-size that {_patch(args.model)} divides": args.image_size % _patch(args.model) > 0,
+        f"--model {args.model} takes an --image-size from {SMALLEST.get(args.model)} up":
+            args.image_size < SMALLEST.get(args.model, 0),
+        "--device cuda: torch sees no GPU here (`dlojz doctor` says why); leave it out to train on the CPU":
+            args.device == "cuda" and not cuda,
         "--persistent-workers needs --num-workers 1 or more": args.persistent_workers and not args.num_workers,
         "--prefetch-factor needs --num-workers 1 or more": args.prefetch_factor is not None and not args.num_workers,
         "--sync-bn needs more than one process: start with torchrun or srun": args.sync_bn and procs.world_size == 1,
         "--sync-bn needs GPUs: torch's SyncBatchNorm has no CPU version": args.sync_bn and on_cpu,
-        "--find-unused-parameters needs more than one process: start with torchrun or srun": args.find_unused_parameters and procs.world_size == 1,
-        "--resume needs --run-dir: the folder of the run to go on with": args.resume and not (args.run_dir or os.environ.get("DLOJZ_RUN")),
-        # CUDA graphs replay fixed memory; checkpointing and gradient accumulation keep tensors of one replay for the next.
-        "--compile reduce-overhead does not go with --accumulate: compile without it": args.compile == "reduce-overhead" and args.accumulate > 1,
+        "--find-unused-parameters needs more than one process: start with torchrun or srun":
+            args.find_unused_parameters and procs.world_size == 1,
+        "--resume needs --run-dir: the folder of the run to go on with":
+            args.resume and not (args.run_dir or os.environ.get("DLOJZ_RUN")),
+        # CUDA graphs replay in fixed memory, and gradient accumulation keeps what one replay left there for the next.
+        f"--compile {args.compile} does not go with --accumulate: take another mode":
+            args.compile in CUDA_GRAPHS and args.accumulate > 1,
     }
     for reason, applies in refuse.items():
         if applies:
@@ -49,10 +66,43 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
         ("--num-workers", args.num_workers and random, no_loader),
         ("--pin-memory", args.pin_memory and random and not on_cpu, no_loader),
         ("--drop-last", args.drop_last and random, no_loader),
+        ("--epochs", args.test and "epochs" in args.switches, "has no effect with --test, which stops after --test-steps"),
+        ("--test-steps", not args.test and "test_steps" in args.switches, "has no effect without --test"),
+        ("--mom", args.schedule == "onecycle" and "mom" in args.switches, "has no effect: --schedule onecycle sets it"),
     ]
     args.device = "cpu" if on_cpu else "cuda"
     args.pin_memory = args.pin_memory and not on_cpu
     return [f"{switch} {why}" for switch, applies, why in effects if applies]
+
+
+def for_model(args) -> dict:
+    """What ``torchvision.models.get_model`` must know, besides the number of classes, for images of this size."""
+    if args.model in ("googlenet", "inception_v3"):
+        return {"aux_logits": False, "init_weights": True}  # one output, as all others; and without a warning
+    if args.model.startswith("vit_"):
+        return {"image_size": args.image_size}
+    return {"input_size": (args.image_size, args.image_size)} if args.model == "maxvit_t" else {}
+
+
+def fixed(args, procs, total_steps: int) -> dict:
+    """What must be the same in a resumed run, to be kept in its checkpoint."""
+    lasts = {"steps in all": total_steps} if args.schedule != "constant" else {}
+    return {name: getattr(args, name) for name in FIXED} | {"processes": procs.world_size} | lasts
+
+
+def refuse_other(path, then: dict, now: dict) -> None:
+    """Raises UsageError where a checkpoint was written by a run that was `fixed` otherwise."""
+    for name in then | now:
+        if then.get(name) != now.get(name):
+            said = f"{name.replace('_', ' ')} {then.get(name)}, not {now.get(name)}"
+            raise UsageError(f"{path} was written with {said}: use the same, or a new --run-dir")
+
+
+def _patch(model: str) -> int:
+    """The number of pixels that must divide the image size: the side of a ViT's patches; MaxViT's windows and strides."""
+    if model.startswith("vit_"):
+        return int(model.rpartition("_")[2])
+    return 224 if model == "maxvit_t" else 1
 
 
 def _near(name: str, models: list[str]) -> list[str]:

@@ -6,9 +6,11 @@ NAMES = ["sgd", "adamw"]
 SCHEDULES = ["constant", "onecycle", "cosine"]
 
 
-def default_lr(name, batch_size):
-    """SGD: 0.1 for 256 images, in proportion to the batch (Goyal et al. 2017, arXiv:1706.02677, section 2.1). AdamW: torch's default."""
-    return 0.1 * batch_size / 256 if name == "sgd" else 1e-3
+def default_lr(args, processes):
+    """SGD: 0.1 for an update from 256 images over all processes, in proportion to their number (Goyal et al. 2017,
+    arXiv:1706.02677, section 2.1). AdamW: torch's default."""
+    images = args.batch_size * args.accumulate * processes
+    return 0.1 * images / 256 if args.optimizer == "sgd" else 1e-3
 
 
 def make_optimizer(name, parameters, lr, momentum, weight_decay, fused):

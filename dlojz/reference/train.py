@@ -11,11 +11,9 @@ Exit codes: 0, 2 wrong usage, 75 stopped by a signal with a checkpoint written (
 """
 
 import argparse
-import functools
 import math
 import sys
 from contextlib import nullcontext
-from pathlib import Path
 
 import optimizers
 import torch
@@ -41,7 +39,7 @@ def arguments(argv=None):
     add("--image-size", type=int, default=size.image_size, help="pixels (%(default)s)")
     add("-b", "--batch-size", type=int, default=size.batch_size, help="images per process and step (%(default)s)")
     add("-e", "--epochs", type=int, default=1)
-    add("--lr", type=float, help="learning rate (from the optimizer and the batch size)")
+    add("--lr", type=float, help="learning rate (from the optimizer and the images of an update)")
     add("--wd", type=float, default=1e-4, help="weight decay")
     add("--mom", type=float, default=0.9, help="momentum")
     add("--optimizer", choices=optimizers.NAMES, default="sgd")
@@ -56,8 +54,7 @@ def arguments(argv=None):
     add("--amp", choices=["off", "bf16", "fp16"], default="off", help="automatic mixed precision")
     add("--clip-grad", type=float, metavar="NORM", help="scale the gradient down to this norm")
     add("--channels-last", action="store_true", help="keep images and weights as NHWC in memory")
-    add("--compile", nargs="?", const="default", metavar="MODE",
-        choices=["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"], help="torch.compile")
+    add("--compile", nargs="?", const="default", metavar="MODE", choices=switches.COMPILE_MODES, help="torch.compile")
     add("--num-workers", type=int, default=0, help="processes that load images; 0: the training process itself")
     add("--persistent-workers", action=switch, default=False, help="keep them between epochs")
     add("--pin-memory", action=switch, default=False, help="hand batches over in page-locked memory")
@@ -72,7 +69,7 @@ def arguments(argv=None):
     add("--checkpoint-activations", action="store_true", help="compute activations again in the backward pass")
     add("--checkpoint-every", type=int, metavar="N", help="save every N steps and at the end of each epoch")
     add("--resume", action="store_true", help="go on from the checkpoint in the run's folder, if there is one")
-    add("--run-dir", type=Path, help="where the record, checkpoint and trace go")
+    add("--run-dir", help="where the record, checkpoint and trace go")
     add("--chronometer", action=switch, default=True, help="time the phases of each step")
     args = parser.parse_args(argv)
     args.switches = {name: value for name, value in vars(args).items() if value != parser.get_default(name)}
@@ -81,7 +78,7 @@ def arguments(argv=None):
 
 # ----------------------------------------------------------------------------------------------------------- training
 def train(args, procs, notes, run, record):
-    say = functools.partial(print, flush=True) if procs.is_main else lambda *text: None
+    say = faults.say if procs.is_main else lambda *text: None
     torch.manual_seed(args.seed)
     stop_signals = faults.catch_signals()
 
@@ -105,7 +102,8 @@ def train(args, procs, notes, run, record):
         train_loader, val_loader = (data.random_batches(args.batch_size, args.image_size, classes, steps, device, seed=procs.rank)
                                     for steps in (100, 5))
     else:
-        train_set = data.dataset(args.data, "train", args.image_size, args.seed, sizes().photos_repeat if args.data == "photos" else 1)
+        repeat = sizes().photos_repeat if args.data == "photos" else 1
+        train_set = data.dataset(args.data, "train", args.image_size, args.seed, repeat)
         val_set = data.dataset(args.data, "val", args.image_size)
         classes = len(train_set.classes)
         order = torch.Generator()
@@ -115,24 +113,23 @@ def train(args, procs, notes, run, record):
             sampler = DistributedSampler(train_set, seed=args.seed, drop_last=args.drop_last)
         # <<< ddp.sampler
         sampler = data.StartAt(sampler)
+        loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor, "pin_memory": args.pin_memory,
+                   "worker_init_fn": faults.leave_signals_to_trainer}
         train_loader = DataLoader(
-            train_set, args.batch_size, sampler=sampler, drop_last=args.drop_last, num_workers=args.num_workers,
-            persistent_workers=args.persistent_workers, prefetch_factor=args.prefetch_factor, pin_memory=args.pin_memory,
-            generator=torch.Generator(),  # its own, so that it draws nothing from the model's random numbers
-            worker_init_fn=faults.leave_signals_to_trainer)
+            train_set, args.batch_size, sampler=sampler, drop_last=args.drop_last, persistent_workers=args.persistent_workers,
+            generator=torch.Generator(), **loading)  # its own, so that it draws nothing from the model's random numbers
         # Mixed, since --test looks at the first ones only. A DistributedSampler would fill up with images that count twice.
         mixed = torch.randperm(len(val_set), generator=torch.Generator().manual_seed(0)).tolist()
-        mine = Subset(val_set, mixed[procs.rank :: procs.world_size])
-        val_loader = DataLoader(mine, args.batch_size, num_workers=args.num_workers, pin_memory=args.pin_memory,
-                                worker_init_fn=faults.leave_signals_to_trainer)
+        mine = mixed[procs.rank :: procs.world_size][: 5 * args.batch_size if args.test else None]
+        val_loader = DataLoader(Subset(val_set, mine), args.batch_size, **loading)
     steps_per_epoch = len(train_loader)
     if not steps_per_epoch:
-        raise UsageError(f"{len(train_set)} images are no batch of {args.batch_size} for {procs.world_size} processes: take a smaller one")
+        raise UsageError(f"{len(train_set)} images are no batch of {args.batch_size} a process: take a smaller --batch-size")
     total_steps = args.test_steps if args.test else args.epochs * steps_per_epoch
     epoch_lengths = [min(steps_per_epoch, total_steps - first) for first in range(0, total_steps, steps_per_epoch)]
 
     # ----------------------------------------------------------------------------------------------------------- model
-    net = torchvision.models.get_model(args.model, weights=None, num_classes=classes)
+    net = torchvision.models.get_model(args.model, weights=None, num_classes=classes, **switches.for_model(args))
     # >>> gpu.model: the model goes to the device
     net = net.to(device)
     # <<< gpu.model
@@ -144,8 +141,8 @@ def train(args, procs, notes, run, record):
     if args.sync_bn:
         net = nn.SyncBatchNorm.convert_sync_batchnorm(net)
     # <<< syncbn
-    if args.checkpoint_activations:
-        memory.checkpoint_activations(net)
+    if args.checkpoint_activations and not memory.checkpoint_activations(net):
+        notes.append("--checkpoint-activations has no effect: this model has no repeated blocks")
     model = net  # `net` keeps the plain parameter names, `model` may be wrapped
     # >>> ddp.wrap: average gradients over the processes
     if procs.world_size > 1:
@@ -168,30 +165,30 @@ def train(args, procs, notes, run, record):
 
     parts = {"model": net, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
     sums = torch.zeros(4, device=device)  # loss x images, correct, images, wishes to stop: on the device, so that nothing waits
-    place = {"step": 0, "epoch": 0, "position": 0, "processes": procs.world_size, "batch_size": args.batch_size}
+    place = {"step": 0, "epoch": 0, "position": 0, "same": switches.fixed(args, procs, total_steps)}
     if args.resume and (run / "checkpoint.pt").exists():
         load(run / "checkpoint.pt", parts, sums, place, procs.rank)
-    step, epoch, position = place["step"], place["epoch"], place["position"]
-
-    chronometer = Chronometer(record, device, total_steps=total_steps, first_step=step, phases=args.chronometer, ranges=args.profile)
+    step, position = place["step"], place["position"]
+    chronometer = Chronometer(record, device, total_steps=total_steps, first_step=step, phases=args.chronometer,
+                              ranges=args.profile)
     record.write("start", flush=True, **machine.describe(device), **switches.describe(args, procs), notes=notes, resumed_at=step,
                  parameters=sum(p.numel() for p in net.parameters()), steps_per_epoch=steps_per_epoch, epochs=len(epoch_lengths),
                  total_steps=total_steps, warmup_steps=chronometer.warmup_steps)
-    say(f"{args.model}, {args.data} at {args.image_size} px, {procs.world_size} x {args.batch_size} images a step on {device.type}, "
-        f"steps {step + 1} to {total_steps}", *(f"\nnote: {note}" for note in notes))
+    say(f"{args.model}, {args.data} at {args.image_size} px, {procs.world_size} x {args.batch_size} images a step on",
+        f"{device.type}, steps {step + 1} to {total_steps}", *(f"\nnote: {note}" for note in notes))
     # >>> profiler.start: trace a few steps out of those that will run
-    profiler = nullcontext()
-    if args.profile and procs.is_main:
-        active = min(5, total_steps - step)  # fewer where fewer will run, so that there is a trace all the same
-        warmup = min(3, total_steps - step - active)
-        schedule = torch.profiler.schedule(wait=min(5, total_steps - step - active - warmup), warmup=warmup, active=active, repeat=1)
-        profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=lambda p: p.export_chrome_trace(str(run / "trace.json.gz")))
+    profiler, left = nullcontext(), total_steps - step
+    if args.profile and procs.is_main and left:
+        active = min(5, left)  # fewer where fewer will run, so that there is a trace all the same
+        warmup = min(3, left - active)
+        schedule = torch.profiler.schedule(wait=min(5, left - active - warmup), warmup=warmup, active=active, repeat=1)
+        profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
     # <<< profiler.start
 
     # ------------------------------------------------------------------------------------------------------------ loop
-    watch, stopping = faults.Watch(say, total_steps), False
+    watch, stopping, saved = faults.Watch(say, total_steps), False, step
     with profiler:
-        for epoch in range(epoch, len(epoch_lengths)):
+        for epoch in range(place["epoch"], len(epoch_lengths)):
             model.train()
             if train_set is not None:
                 train_set.set_epoch(epoch)
@@ -217,8 +214,7 @@ def train(args, procs, notes, run, record):
                 last = position == epoch_lengths[epoch]
                 # >>> accumulate.group: update after the last of N batches; the last group of an epoch may be smaller
                 update_now = last or position % args.accumulate == 0
-                before = (position - 1) // args.accumulate * args.accumulate  # batches in the groups before this one
-                group = min(args.accumulate, epoch_lengths[epoch] - before)
+                group = min(args.accumulate, epoch_lengths[epoch] - (position - 1) // args.accumulate * args.accumulate)
                 # <<< accumulate.group
                 with accumulating(uncompiled, not update_now):
                     chronometer.forward()
@@ -232,6 +228,7 @@ def train(args, procs, notes, run, record):
                     scaler.scale(loss / group).backward()
                     # <<< amp.backward
                 chronometer.update()
+                lr = scheduler.get_last_lr()[0]
                 if update_now:
                     # >>> amp.update: unscale, then clip, then step
                     if args.clip_grad:
@@ -252,9 +249,9 @@ def train(args, procs, notes, run, record):
                 if procs.world_size > 1 and reduce_now:
                     dist.all_reduce(sums)
                 # <<< ddp.metrics
-                settled = chronometer.next_iter(sums if reduce_now else None, epoch=epoch, lr=scheduler.get_last_lr()[0],
+                settled = chronometer.next_iter(sums if reduce_now else None, epoch=epoch, lr=lr,
                                                 images=len(labels) * procs.world_size)
-                stopping = watch(settled)
+                stopping = watch(settled) or stopping
                 if reduce_now:
                     sums.zero_()
                 # >>> profiler.step: tell the profiler that a step is over
@@ -262,24 +259,28 @@ def train(args, procs, notes, run, record):
                     profiler.step()
                 # <<< profiler.step
                 place |= {"step": step, "epoch": epoch, "position": position}
-                if stopping or args.checkpoint_every and (last or step % args.checkpoint_every == 0):
+                # Only after an update: a checkpoint holds no gradients.
+                if args.checkpoint_every and update_now and (last or step - saved >= args.checkpoint_every):
+                    stopping = watch(chronometer.pause()) or stopping  # the steps it holds are in the record before it
                     save(run / "checkpoint.pt", parts, sums, place, procs, record)
-                if stopping or last:
+                    saved = step
+                    chronometer.start()
+                if last or (stopping and update_now):
                     break
             stopping = watch(chronometer.validation()) or stopping
             if stopping:
+                save(run / "checkpoint.pt", parts, sums, place, procs, record)
                 break
-            loss, accuracy, images = validate(net, val_loader, criterion, device, args, amp_dtype, procs)
-            record.write("validation", step=step, epoch=epoch, loss=loss, accuracy=accuracy, images=images, seconds=chronometer.stop())
-            say(f"validation after step {step}: loss {loss:.4f}, accuracy {accuracy:.1%} of {images} images")
+            found = validate(net, val_loader, criterion, device, amp_dtype, procs)
+            record.write("validation", step=step, epoch=epoch, **found, seconds=chronometer.stop())
+            say("validation after step {}: loss {loss:.4f}, accuracy {accuracy:.1%} of {images} images".format(step, **found))
             position = 0
-    stopped = stopping and step < total_steps
-    record.write("end", flush=True, status="stopped" if stopped else "completed", steps=step, **machine.peak_memory(device),
+    record.write("end", flush=True, status="stopped" if stopping else "completed", steps=step, **machine.peak_memory(device),
                  **chronometer.energy(procs.world_size), trace=(run / "trace.json.gz").exists())
     say(summary.text(records.read(run)))
     if dist.is_initialized():
         dist.destroy_process_group()
-    sys.exit(faults.RESUME if stopped else 0)
+    sys.exit(faults.RESUME if stopping else 0)
 
 
 def accumulating(model, more_to_come):
@@ -291,7 +292,7 @@ def accumulating(model, more_to_come):
 
 # ------------------------------------------------------------------------------------------------------------ validation
 @torch.no_grad()
-def validate(net, loader, criterion, device, args, amp_dtype, procs):
+def validate(net, loader, criterion, device, amp_dtype, procs):
     """Loss, accuracy and number of images over all processes."""
     net.eval()
     sums = torch.zeros(3, device=device, dtype=torch.float64)
@@ -300,32 +301,27 @@ def validate(net, loader, criterion, device, args, amp_dtype, procs):
         for buffer in net.buffers():
             dist.broadcast(buffer, 0)
     # <<< ddp.buffers
-    for number, (images, labels) in enumerate(loader):
-        if args.test and number == 5:
-            break
+    for images, labels in loader:
         images, labels = data.normalize(images.to(device)), labels.to(device)
         with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
             outputs = net(images)
-        counted = (labels >= 0).sum()  # -100 marks an image that could not be read
-        sums += torch.stack([criterion(outputs.float(), labels).nan_to_num() * counted, (outputs.argmax(1) == labels).sum(), counted])
+        counted = (labels >= 0).sum()  # -100 marks an image that could not be read; of none, the mean loss is no number
+        loss = torch.where(counted > 0, criterion(outputs.float(), labels) * counted, 0)
+        sums += torch.stack([loss, (outputs.argmax(1) == labels).sum(), counted])
     # >>> ddp.validation: sums over all processes
     if procs.world_size > 1:
         dist.all_reduce(sums)
     # <<< ddp.validation
     loss, correct, images = sums.tolist()
-    return loss / max(images, 1), correct / max(images, 1), int(images)
+    return {"loss": loss / max(images, 1), "accuracy": correct / max(images, 1), "images": int(images)}
 
 
 # ------------------------------------------------------------------------------------------------------------ checkpoint
 def save(path, parts, sums, place, procs, record):
     """All that a resumed run needs, written beside and renamed: a kill at any moment leaves the last good one."""
-    mine = {"random": torch.get_rng_state(), "sums": sums.tolist()}
-    if sums.is_cuda:
-        mine["random_cuda"] = torch.cuda.get_rng_state()
-    ranks = [mine]
-    if procs.world_size > 1:
-        ranks = [None] * procs.world_size
-        dist.all_gather_object(ranks, mine)
+    mine = {"random": torch.get_rng_state(), "random_cuda": torch.cuda.get_rng_state() if sums.is_cuda else None,
+            "sums": sums[:3].tolist()}  # without the wishes to stop, which would stop the resumed run as well
+    ranks = distributed.from_everyone(mine)
     if procs.is_main:
         state = {name: part.state_dict() for name, part in parts.items()} | {"place": place, "ranks": ranks}
         faults.write_safely(path, lambda file: torch.save(state, file), record, place["step"])
@@ -334,23 +330,21 @@ def save(path, parts, sums, place, procs, record):
 def load(path, parts, sums, place, rank):
     """Puts back what `save` wrote; on the CPU first, or every process would take memory on GPU 0."""
     state = torch.load(path, map_location="cpu", weights_only=True)
-    for name in ("processes", "batch_size"):
-        if state["place"][name] != place[name]:
-            raise UsageError(f"{path} was written with {name} {state['place'][name]}, not {place[name]}: use the same, or a new run")
+    switches.refuse_other(path, state["place"]["same"], place["same"])
     place |= state["place"]
     for name, part in parts.items():
         part.load_state_dict(state[name])
     mine = state["ranks"][rank]
-    sums.copy_(torch.tensor(mine["sums"]))
+    sums[:3] = torch.tensor(mine["sums"])
     torch.set_rng_state(mine["random"])
     if sums.is_cuda:
         torch.cuda.set_rng_state(mine["random_cuda"])
 
 
 if __name__ == "__main__":
-    args, procs = arguments(), distributed.processes()
-    with faults.reported(procs.rank) as record:
+    with faults.reported() as (procs, record):
+        args = arguments()
         notes = switches.settle(args, procs, torch.cuda.is_available(), torchvision.models.list_models(torchvision.models))
         run = record.open(records.run_folder(args.run_dir, "train", procs.is_main))
-        args.lr = optimizers.default_lr(args.optimizer, args.batch_size) if args.lr is None else args.lr
+        args.lr = optimizers.default_lr(args, procs.world_size) if args.lr is None else args.lr
         train(args, procs, notes, run, record)
