@@ -22,7 +22,7 @@ from . import paths, scenes
 from .errors import UsageError
 
 VERSION = 2  # of the pictures: another one is another folder in the cache
-TRAIN, VAL = 2000, 500
+TRAIN, VAL = 1600, 400
 QUALITY = 96  # of the JPEG files: about 100 kB each, as heavy to decode as ImageNet's
 MANIFEST = "manifest.json"
 STALE = 15.0  # seconds without a sign of life from the process that draws, before another takes over
@@ -37,7 +37,7 @@ def folder(train: int = TRAIN, val: int = VAL) -> Path:
     except OSError as error:
         raise UsageError(
             f"cannot write the photo set to {cache}: {error.strerror or error}; "
-            "set DLOJZ_CACHE to a folder with 300 MB of room"
+            "set DLOJZ_CACHE to a folder with 200 MB of room"
         ) from None
 
 

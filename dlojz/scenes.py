@@ -683,22 +683,21 @@ def _developed(rng, picture: Image.Image, light: tuple[float, float, float]) -> 
     exposure, gamma = rng.uniform(0.95, 1.35), rng.uniform(0.8, 1.1)
     curve = 255 * (np.arange(256) / 255) ** gamma * exposure * np.array(light)[:, None]
     picture = picture.point(curve.clip(0, 255).astype(int).ravel().tolist())
-    shade = _levels(_noise(rng, WIDTH, HEIGHT, 2.5), rng.uniform(120, 255))  # clouds pass by
+    _darken(picture, _noise(rng, WIDTH, HEIGHT, 2.5), rng.uniform(0, 135))  # clouds pass by
     if rng.random() < 0.6:
-        shade = ImageChops.multiply(shade, _levels(_corners(), rng.uniform(140, 255)))
-    picture = ImageChops.multiply(picture, Image.merge("RGB", [shade] * 3))
+        _darken(picture, _corners(), rng.uniform(0, 115))
     x, y = (int(v) for v in rng.integers(0, (1024 - WIDTH, 1024 - HEIGHT)))
     grain = _grain_tile(float(rng.choice([0.06, 0.1, 0.14, 0.18]))).crop((x, y, x + WIDTH, y + HEIGHT))
     return ImageChops.add(picture, grain, offset=-128)
 
 
-def _levels(grey: Image.Image, lowest: float) -> Image.Image:
-    """Grey values from 0 to 255 drawn together to those from ``lowest`` to 255."""
-    return grey.point(np.linspace(lowest, 255, 256).astype(int).tolist())
+def _darken(picture: Image.Image, where: Image.Image, strength: float) -> None:
+    """By as much as ``strength`` / 255 where ``where`` is 255."""
+    picture.paste((0, 0, 0), None, where.point(np.linspace(0, strength, 256).astype(int).tolist()))
 
 
 @functools.cache
 def _corners() -> Image.Image:
-    """255 in the middle, 0 in the corners."""
+    """0 in the middle, 255 in the corners."""
     away = np.hypot(np.linspace(-1, 1, HEIGHT)[:, None], np.linspace(-1, 1, WIDTH)) ** 2 / 2
-    return Image.fromarray((255 * (1 - away)).clip(0, 255).astype(np.uint8))
+    return Image.fromarray((255 * away).clip(0, 255).astype(np.uint8))
