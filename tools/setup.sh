@@ -31,6 +31,15 @@ if [ ! -x "$venv/bin/python" ]; then
     if [ -n "$torch" ]; then
         echo "setup: using torch $torch of $("$python" -c 'import sys; print(sys.prefix)')"
         "$python" -m venv --system-site-packages "$venv"
+        # Where $python is itself of a virtual environment, "system" means the Python below it: name the environment, too.
+        "$python" - "$venv" <<'PY'
+import sys, sysconfig
+from pathlib import Path
+if sys.prefix != sys.base_prefix:
+    theirs = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
+    ours = Path(sysconfig.get_path("purelib", vars={"base": sys.argv[1], "platbase": sys.argv[1]}))
+    (ours / "site-torch.pth").write_text("\n".join(theirs) + "\n")
+PY
     else
         "$python" -m venv "$venv"
     fi
