@@ -5,6 +5,8 @@ from __future__ import annotations
 from .records import Record
 
 PHASES = ("idle", "copy", "forward", "backward", "update")
+IMAGENET = 1_281_167  # training images: the epoch that random data stands for
+USUAL_EPOCHS = 90  # of a training on ImageNet: what a --test run stands for
 AT_THE_END = ("host_memory", "memory_allocated", "memory_reserved", "power", "joules_per_image")
 
 
@@ -14,7 +16,8 @@ def numbers(record: Record) -> dict:
     ``images_per_second`` (all processes, whole step), ``device_images_per_second`` (without ``idle``: were every batch there in
     time), ``step_seconds``, mean seconds of each phase and of ``loading``, ``timed_steps``, ``first_step_seconds``, the last
     ``loss``, ``validation_loss``, ``validation_accuracy``, ``validation_images``, and from the record's end peak memory in bytes,
-    ``power`` in watts and ``joules_per_image``.
+    ``power`` in watts and ``joules_per_image``. At this pace an epoch of ``epoch_images`` would take ``epoch_seconds`` and
+    ``training_epochs`` of them ``training_seconds``; the run itself took ``run_seconds``, from its start to its end.
     """
     found: dict = {}
     steps = record.timed_steps
@@ -40,7 +43,21 @@ def numbers(record: Record) -> dict:
         last = record.validations[-1]
         found |= {f"validation_{name}": last[name] for name in ("loss", "accuracy", "images") if name in last}
     end = record.end or {}
+    if "time" in end and "time" in record.start:
+        found["run_seconds"] = end["time"] - record.start["time"]
+    found |= _durations(record.start, found)
     return found | {name: end[name] for name in AT_THE_END if end.get(name)}
+
+
+def _durations(start: dict, found: dict) -> dict:
+    """What an epoch and a whole training would take. Random data has no epoch of its own, and a --test run no number of them."""
+    args, steps = start.get("args") or {}, start.get("steps_per_epoch")
+    epochs = USUAL_EPOCHS if args.get("test") else start.get("epochs")
+    if not found.get("images_per_second") or not steps or not epochs:
+        return {}
+    images = IMAGENET if args.get("data") == "random" else round(steps * found["images_per_second"] * found["step_seconds"])
+    seconds = images / found["images_per_second"]
+    return {"epoch_images": images, "epoch_seconds": seconds, "training_epochs": epochs, "training_seconds": epochs * seconds}
 
 
 def text(record: Record) -> str:

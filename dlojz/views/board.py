@@ -1,0 +1,402 @@
+"""`dashboard`: one run at a glance."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, field
+
+from .. import summary
+from ..errors import UsageError
+from . import page, runs, words
+from .page import View
+from .runs import Run
+from .svg import BAD, CARE, GOOD, GREY, MEMORY, NAMES, PHASE, VERMILLION, Svg, arc, legend, nice_top, short
+
+COLOURS = {"COMPLETED": GOOD, "RUNNING": "#1a7fd4", "PENDING": GREY, "STOPPED": CARE, "TIMEOUT": CARE, "CANCELLED": GREY,
+           "NOT_ENDED": GREY, "UNKNOWN": GREY}
+TITLES = {
+    "PENDING": "waits in the queue",
+    "RUNNING": "running",
+    "FAILED": "failed",
+    "OUT_OF_MEMORY": "out of memory",
+    "TIMEOUT": "ran into its time limit",
+    "CANCELLED": "cancelled",
+    "NODE_FAIL": "its node failed",
+    "STOPPED": "stopped after saving a checkpoint: run it again with --resume",
+    "NOT_ENDED": "not ended: it goes on, or it was killed",
+    "UNKNOWN": "nothing is known about how it ended",
+    "COMPLETED": "completed",
+}
+# Drawn in a square of 24: a bar that runs over its box, a cross, a clock, a square that says stop, an hourglass.
+ICONS = {
+    "OUT_OF_MEMORY": "M3 9h13v8H3zM16 11h6M16 15h6M6 12v2M10 12v2",
+    "FAILED": "M5 5l14 14M19 5L5 19",
+    "NODE_FAIL": "M5 5l14 14M19 5L5 19",
+    "TIMEOUT": "M12 3a9 9 0 1 0 .01 0M12 7v5l4 3",
+    "CANCELLED": "M6 6h12v12H6z",
+    "PENDING": "M7 3h10M7 21h10M8 3c0 9 8 9 8 18M16 3c0 9-8 9-8 18",
+    "RUNNING": "M7 4l12 8-12 8z",
+    "STOPPED": "M8 5v14M16 5v14",
+    "NOT_ENDED": "M12 3a9 9 0 1 0 .01 0M8 12h.01M12 12h.01M16 12h.01",
+    "UNKNOWN": "M8 9a4 4 0 1 1 5 4c-1 .4-1 1-1 2M12 19h.01",
+}
+
+
+@dataclass
+class Standing:
+    """How a run compares: with another, with what was predicted, with its lab's goal."""
+
+    base: Run | None = None
+    ratio: float | None = None
+    said: list[tuple[str, str]] = field(default_factory=list)
+    reached: bool | None = None
+
+
+def dashboard(job, against=None) -> View:
+    """One run at a glance: speed, what it was made of, memory, energy, and how it compares.
+
+    ``job``: a job, a run's name (its latest run), a run's folder or a record. ``against``: the run to compare with, given
+    likewise; left out, the one that its lab's goal is a multiple of. Raises UsageError where there is no such run.
+    """
+    run = runs.one(job)
+    standing = compared(run, runs.one(against) if against is not None else None, explicit=against is not None)
+    rows = facts(run, standing)
+    face = face_of(run)
+    title = f"{run.name}: {face[0]}"
+    text = page.listed(title, [*(("", line) for line in face[1:]), *rows])
+    return View(f"dashboard of {run.name}", text, _page(run, face, rows, standing))
+
+
+# --- how it ended --------------------------------------------------------------------------------------------------------
+
+
+def face_of(run: Run) -> list[str]:
+    """How the run stands, then what is to be said about it: the message, the advice."""
+    state = run.state
+    title = TITLES.get(state, state.lower().replace("_", " "))
+    if state == "RUNNING":
+        title += f": {runs.steps(run)}" if run.start else ": nothing is recorded yet"
+    elif state == "COMPLETED":
+        title += f": {runs.steps(run)}" if run.start else ", but nothing is recorded"
+    elif run.record.steps:
+        title += f" ({runs.steps(run)} were done)"
+    said = [title]
+    error = run.error if state not in ("COMPLETED", "RUNNING", "PENDING") else None
+    if error:
+        rank = f" (rank {error['rank']})" if error.get("rank") else ""
+        said.append(f"{error.get('message') or error.get('kind') or 'an error without a message'}{rank}")
+        if error.get("advice"):
+            said.append(error["advice"])
+        elif error.get("kind") == "out_of_memory":
+            said.append(MEMORY_ADVICE)
+    elif run.reason and state != "COMPLETED":
+        said.append(run.reason)
+    if not error and (advice := _advice(run)):
+        said.append(advice)
+    if run.unreadable:
+        said.append(run.unreadable)
+    elif not run.start and state not in ("PENDING", "RUNNING"):
+        torn = f" ({words.counted(run.record.torn, 'torn line')})" if run.record.torn else ""
+        said.append(f"nothing is recorded{torn}" + (f": dlojz log --err {run.name}" if run.job else ""))
+    for event in run.record.errors:
+        if event.get("fatal") is False:
+            said.append(" ".join(filter(None, [event.get("message"), event.get("advice")])))
+    return said
+
+
+MEMORY_ADVICE = "Take a smaller --batch-size, half precision (--amp), or --checkpoint-activations."
+
+
+def _advice(run: Run) -> str:
+    """For what the queue did to a run that could say nothing about it itself."""
+    done, total = run.record.progress
+    if run.state == "OUT_OF_MEMORY":
+        return MEMORY_ADVICE
+    if run.state == "TIMEOUT":
+        limit = run.job.request.seconds if run.job else None
+        if done and total and limit:
+            needed = limit * total / done
+            return (f"{words.seconds(limit)} were enough for {done:,} of {total:,} steps; all of them need about "
+                    f"{words.seconds(needed * 1.1)}: ask for more time, or do fewer steps.")
+        return "Ask for more time, or do fewer steps."
+    return ""
+
+
+# --- how it compares -----------------------------------------------------------------------------------------------------
+
+
+def compared(run: Run, base: Run | None, explicit: bool) -> Standing:
+    standing = Standing(base)
+    lab, here = _lab(run)
+    if base is None and lab is not None and lab.goal:
+        standing.base = base = _latest(here, lab.goal.against, run)
+    if base is not None:
+        _against(run, base, standing, explicit)
+    if lab is not None:
+        _predicted(run, lab, here, standing)
+    return standing
+
+
+def _against(run: Run, base: Run, standing: Standing, explicit: bool) -> None:
+    mine, other = run.numbers.get("images_per_second"), base.numbers.get("images_per_second")
+    if why := runs.not_comparable(run, base) if mine and other else "":
+        if explicit:
+            standing.said.append(("compared", why))
+        return
+    if mine and other:
+        standing.ratio = mine / other
+        processes = run.start.get("world_size"), base.start.get("world_size")
+        scaled = f", with {processes[0]} processes for {processes[1]}" if processes[0] != processes[1] else ""
+        standing.said.append(("compared", f"{words.ratio(standing.ratio)} the {words.number(other)} images/s of {base.name}{scaled}"))
+    elif explicit:
+        who = run if not mine else base
+        standing.said.append(("compared", f"not with {base.name}: {who.name} has no timed steps"))
+
+
+def _lab(run: Run):
+    """The lab whose goal or name is this run's, and its workspace; (None, None) where there is none."""
+    from ..labs import catalogue
+
+    if run.job is None or run.folder is None or run.folder.parent.name != "runs":
+        return None, None
+    try:
+        labs = catalogue.labs().values()
+    except UsageError:
+        return None, None
+    lab = next((lab for lab in labs if lab.goal and lab.goal.run == run.job.name), None) \
+        or next((lab for lab in labs if lab.id == run.job.name), None)
+    return lab, run.folder.parent.parent
+
+
+def _latest(here, name: str, run: Run) -> Run | None:
+    from ..labs import goals
+
+    found = goals.latest(here, name)
+    return None if found is None or found.run == run.name else runs.of_folder(here / "runs" / found.run)
+
+
+def _predicted(run: Run, lab, here, standing: Standing) -> None:
+    """The prediction and the goal of the run's lab, in the words of `progress`."""
+    from ..labs import events, goals, quiz
+
+    try:
+        said = [event for event in events.read(here) if event["lab"] == lab.id]
+    except UsageError:
+        said = []
+    began = run.start.get("time")
+    early = quiz.latest(said, lab.id, before=began)
+    late = quiz.latest(said, lab.id)
+    if (value := early if early is not None else late) is not None:
+        when = "" if early is not None else " (after it had begun)"
+        measured = f", measured {words.ratio(standing.ratio)}" if standing.ratio is not None else ""
+        standing.said.append(("predicted", f"{words.ratio(value)}{when}{measured}"))
+    if lab.goal is None or run.folder is None or lab.goal.run != (run.job.name if run.job else ""):
+        return
+    own, base = goals.measured(run.folder, lab.goal.measure), goals.latest(here, lab.goal.against, lab.goal.measure)
+    if own and base:
+        verdict = goals.compare(lab.goal, own, base)
+        standing.reached = {"reached": True, "not reached": False}.get(verdict.state)
+        if verdict.state != "no goal":
+            standing.said.append(("goal", f"{verdict.state}: {verdict.text}"))
+
+
+# --- what there is to say ------------------------------------------------------------------------------------------------
+
+
+def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
+    """Everything that is shown, as name and words, in the order of the text."""
+    start, found, args = run.start, run.numbers, run.args
+    if not start:
+        return list(standing.said)
+    rows = [("run", runs.what(run))]
+    if "images_per_second" in found:
+        rows.append(("speed", f"{words.number(found['images_per_second'])} images/s, {words.seconds(found['step_seconds'])} a step"))
+        if "idle" in found and "device_images_per_second" in found:
+            rows.append(("device alone", f"{words.number(found['device_images_per_second'])} images/s, were every batch there in time"))
+    else:
+        rows.append(("speed", f"no timed steps{' yet' if run.state in ('RUNNING', 'NOT_ENDED') else ''}: the first "
+                              f"{words.counted(start.get('warmup_steps', 0), 'step')} warm up"))
+    rows += standing.said
+    rows += [("todo", event["message"]) for event in run.record.todos if isinstance(event.get("message"), str)]
+    if "step_seconds" in found:
+        if parts := phases(found):
+            rows.append(("a step", ", ".join(f"{NAMES[name]} {words.share(part)}" for name, part in parts)))
+        if "loading" in found:
+            rows.append(("loading", f"the process waits {words.seconds(found['loading'])} a step for its loader "
+                                    f"({words.share(found['loading'] / found['step_seconds'])} of it)"))
+    if "first_step_seconds" in found:
+        rows.append(("first step", words.seconds(found["first_step_seconds"])))
+    rows += [("devices", devices(run)), ("batch", batch(run)), ("precision", words.precision(args, run.unwritten))]
+    rows.append(("switches", ", ".join(words.switches(args, run.unwritten)) or "none"))
+    rows.append(("optimizer", words.optimizer(args)))
+    rows.append(("memory", memory(run)))
+    rows.append(("power", power(run)))
+    if "epoch_seconds" in found:
+        rows += [("an epoch", epoch(found, args)), ("a training", training(found))]
+    if "run_seconds" in found:
+        rows.append(("this run", f"took {words.seconds(found['run_seconds'])}"))
+    if "validation_accuracy" in found:
+        rows.append(("validation", f"accuracy {found['validation_accuracy']:.1%}, loss {found.get('validation_loss', float('nan')):.4f}, "
+                                   f"{words.counted(found.get('validation_images', 0), 'image')}"))
+    return rows
+
+
+def phases(found: dict) -> list[tuple[str, float]]:
+    """The phases of a step with their shares of it."""
+    if "forward" not in found:
+        return []
+    return [(name, found[name] / found["step_seconds"]) for name in summary.PHASES if name in found]
+
+
+def devices(run: Run) -> str:
+    world = run.start.get("world_size", 1)
+    return words.counted(world, "GPU") if run.on_gpu else f"CPU, {words.counted(world, 'process', 'processes')}"
+
+
+def batch(run: Run) -> str:
+    start, accumulate = run.start, run.args.get("accumulate", 1)
+    each, world = start.get("batch_size", 0), start.get("world_size", 1)
+    whole = start.get("global_batch", each * world)
+    factors = [f"{words.counted(world, 'process', 'processes')} x {each}"] if world > 1 else []
+    factors += [f"{accumulate} batches accumulated"] if accumulate != 1 else []
+    return f"{whole:,} images" + (f" ({', '.join(factors)})" if factors else "")
+
+
+def memory(run: Run) -> str:
+    found = run.numbers
+    if not run.on_gpu:
+        return f"{words.gigabytes(found['host_memory'])} of the host at most" if "host_memory" in found else "not measured yet"
+    if "memory_allocated" not in found:
+        return "not measured yet" if run.record.end is None else "not measured"
+    said = f"{words.gigabytes(found['memory_allocated'])} at most"
+    if "memory_reserved" in found:
+        said += f", {words.gigabytes(found['memory_reserved'])} reserved"
+        if whole := run.machine.get("gpu_memory"):
+            said += f": {words.share(found['memory_reserved'] / whole)} of the card's {words.gigabytes(whole)}"
+    return said
+
+
+def power(run: Run) -> str:
+    found = run.numbers
+    if "power" not in found or "joules_per_image" not in found:
+        return "not measured"
+    return f"{words.number(found['power'])} W, {words.number(found['joules_per_image'])} J an image"
+
+
+def epoch(found: dict, args: dict) -> str:
+    of = "ImageNet's " if args.get("data") == "random" else ""
+    return f"{words.seconds(found['epoch_seconds'])} ({of}{found['epoch_images']:,} images)"
+
+
+def training(found: dict) -> str:
+    return f"{words.seconds(found['training_seconds'])} ({words.counted(found['training_epochs'], 'epoch')})"
+
+
+# --- the page ------------------------------------------------------------------------------------------------------------
+
+TILES = (("devices", "devices"), ("batch", "global batch"), ("precision", "precision"), ("switches", "switches"),
+         ("optimizer", "optimizer"), ("power", "power"), ("an epoch", "an epoch"), ("a training", "a whole training"),
+         ("validation", "validation"), ("first step", "first step"))
+
+
+def _page(run: Run, face: list[str], rows: list[tuple[str, str]], standing: Standing) -> str:
+    said = dict(rows)
+    parts = [f'<div style="display: flex; align-items: baseline; gap: 10px; flex-wrap: wrap">'
+             f'<span style="font-size: 19px; font-weight: 600">{html.escape(run.name)}</span>'
+             f'<span style="{page.QUIET}; font-size: 13px">{html.escape(said.get("run", ""))}</span></div>']
+    parts.append(_face(run, face))
+    parts += [page.note(event["message"], CARE) for event in run.record.todos if isinstance(event.get("message"), str)]
+    if not run.start:
+        return "".join(parts + [page.note(words_, GREY) for _, words_ in standing.said])
+    left = _gauge(run, standing) if "images_per_second" in run.numbers else page.quiet(said["speed"])
+    right = _compared(standing) + _bars(run, said)
+    parts.append('<div style="display: flex; flex-wrap: wrap; gap: 8px 28px; align-items: center; margin: 8px 0">'
+                 f'<div style="flex: 0 1 330px; min-width: 240px">{left}</div><div style="flex: 1 1 400px; min-width: 300px">{right}</div></div>')
+    tiles = [(title, said[name]) for name, title in TILES if name in said]
+    parts.append('<div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(200px, 1fr)); gap: 12px 24px; '
+                 f'border-top: 1px solid {page.LINE}; padding-top: 10px">{"".join(_tile(*tile) for tile in tiles)}</div>')
+    return "".join(parts)
+
+
+def _tile(title: str, words_: str) -> str:
+    return (f'<div><div style="{page.QUIET}; font-size: 12px">{html.escape(title)}</div>'
+            f'<div style="overflow-wrap: anywhere">{html.escape(words_)}</div></div>')
+
+
+def _face(run: Run, face: list[str]) -> str:
+    colour = COLOURS.get(run.state, BAD)
+    if run.state == "COMPLETED":
+        more = "".join(page.note(line, CARE) for line in face[1:])
+        return f'<div style="color: {colour}; font-weight: 600; font-size: 13px">{html.escape(face[0])}</div>{more}'
+    icon = (f'<svg viewBox="0 0 24 24" width="34" height="34" style="flex: none" aria-hidden="true"><path d="{ICONS.get(run.state, ICONS["FAILED"])}" '
+            f'fill="none" stroke="{colour}" stroke-width="2.4" stroke-linecap="round" stroke-linejoin="round"/></svg>')
+    lines = "".join(f'<div style="margin-top: 3px; overflow-wrap: anywhere">{html.escape(line)}</div>' for line in face[1:])
+    return (f'<div style="display: flex; gap: 14px; align-items: center; border-left: 5px solid {colour}; background: rgba(128, 128, 128, .1); '
+            f'padding: 10px 14px; margin: 8px 0">{icon}<div><div style="font-size: 17px; font-weight: 600; color: {colour}">'
+            f'{html.escape(face[0])}</div>{lines}</div></div>')
+
+
+def _compared(standing: Standing) -> str:
+    out = []
+    for name, said in standing.said:
+        colour = {True: GOOD, False: CARE}.get(standing.reached, "inherit") if name == "goal" else "inherit"
+        out.append(f'<div style="margin: 2px 0"><span style="{page.QUIET}; display: inline-block; min-width: 76px; font-size: 13px">'
+                   f'{html.escape(name)}</span><span style="color: {colour}; font-weight: 600">{html.escape(said)}</span></div>')
+    return f'<div style="margin-bottom: 10px">{"".join(out)}</div>' if out else ""
+
+
+def _gauge(run: Run, standing: Standing) -> str:
+    """Images/s as an arc: the whole step filled, up to the device alone what waiting for data takes away, a tick at the baseline."""
+    found = run.numbers
+    whole, alone = found["images_per_second"], found.get("device_images_per_second") if "idle" in found else None
+    base = standing.base.numbers.get("images_per_second") if standing.base and standing.ratio is not None else None
+    top = nice_top(max(whole, alone or 0, base or 0) * 1.02)
+    svg = Svg(330, 236, f"{words.number(whole)} images per second")
+    cx, cy, radius, low, high = 165, 140, 108, -120, 120
+
+    def angle(value: float) -> float:
+        return low + (high - low) * min(value / top, 1)
+
+    svg.path(arc(cx, cy, radius, low, high), "currentColor", width=22, opacity=0.13, cap="butt")
+    if alone and alone > whole:
+        svg.path(arc(cx, cy, radius, angle(whole), angle(alone)), VERMILLION, width=22, opacity=0.75, cap="butt",
+                 tip=f"lost by waiting for data: {words.number(alone - whole)} images/s")
+    svg.path(arc(cx, cy, radius, low, angle(whole)), PHASE["backward"], width=22, cap="butt", tip=f"{words.number(whole)} images/s")
+    if base:
+        svg.path(arc(cx, cy, radius, angle(base) - 0.6, angle(base) + 0.6), "currentColor", width=34, cap="butt",
+                 tip=f"{standing.base.name}: {words.number(base)} images/s")
+    for value, anchor, x in ((0.0, "middle", -94), (top, "middle", 94)):
+        svg.text(cx + x, cy + 82, short(value), anchor=anchor, opacity=0.7)
+    svg.text(cx, cy + 4, words.number(whole), size=42, anchor="middle", weight=650)
+    svg.text(cx, cy + 26, "images/s", size=14, anchor="middle", opacity=0.75)
+    if standing.ratio is not None:
+        svg.text(cx, cy - 42, words.ratio(standing.ratio), size=20, anchor="middle", weight=600, fill=GOOD if standing.ratio >= 1 else CARE)
+        svg.text(cx, cy + 66, f"tick: {standing.base.name}, {words.number(base)}", anchor="middle", opacity=0.75)
+    if alone:
+        svg.text(cx, cy + 48, f"device alone {words.number(alone)}", size=13, anchor="middle", opacity=0.85)
+    return str(svg)
+
+
+def _bars(run: Run, said: dict) -> str:
+    found, out = run.numbers, []
+    if parts := phases(found):
+        bar = Svg(520, 30, said["a step"])
+        x = 0.0
+        for name, part in parts:
+            bar.rect(x, 0, part * 520, 30, PHASE[name], f"{NAMES[name]}: {words.share(part)}, {words.seconds(found[name])}")
+            if part > 0.09:
+                dark = name in ("forward", "copy")
+                bar.text(x + part * 260, 20, words.share(part), size=13, anchor="middle", weight=600, fill="#000" if dark else "#fff")
+            x += part * 520
+        out.append(f'<div style="font-size: 13px"><span style="{page.QUIET}">a step</span> <b>{words.seconds(found["step_seconds"])}</b></div>'
+                   + str(bar) + legend([(f"{NAMES[name]} {words.share(part)}", PHASE[name]) for name, part in parts])
+                   + (page.quiet(said["loading"]) if "loading" in said else ""))
+    out.append(f'<div style="font-size: 13px; margin-top: 10px"><span style="{page.QUIET}">memory</span> {html.escape(said["memory"])}</div>')
+    whole = run.machine.get("gpu_memory")
+    if run.on_gpu and whole and run.memory:
+        bar = Svg(520, 14, said["memory"])
+        bar.rect(0, 0, 520, 14, "currentColor", opacity=0.13)
+        bar.rect(0, 0, min(run.memory / whole, 1) * 520, 14, MEMORY, "reserved", opacity=0.5)
+        bar.rect(0, 0, min(found["memory_allocated"] / whole, 1) * 520, 14, MEMORY, "taken by tensors")
+        out.append(str(bar))
+    return "".join(out)

@@ -1,0 +1,96 @@
+"""What a view is: a title, a text for a terminal and HTML that needs neither JavaScript nor the network, with the same numbers."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import UsageError
+
+# A page takes the colours of the notebook it stands in: text has the inherited colour, quiet text is the same but paler.
+BOX = ("max-width: 960px; margin: 6px 0; color: var(--jp-content-font-color1, inherit); line-height: 1.35; font-size: 14px; "
+       "font-family: var(--jp-ui-font-family, system-ui, sans-serif); text-align: left")
+QUIET = "opacity: .72"
+LINE = "rgba(128, 128, 128, .35)"
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark }}
+body {{ background: light-dark(#fff, #15181c); color: light-dark(#1c1f23, #e8eaed); margin: 24px auto; max-width: 960px;
+  padding: 0 20px; font-family: system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif }}
+section {{ margin: 0 0 44px }}
+@media print {{ section {{ break-inside: avoid }} }}
+</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+class View:
+    """A view of runs: `print` gives the text, a notebook shows the page, `save` writes it as one HTML file."""
+
+    def __init__(self, title: str, text: str, page: str):
+        self.title, self.text, self.page = title, text, page
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f'<div style="{BOX}">{self.page}</div>'
+
+    def save(self, file: str | Path) -> Path:
+        """Write the view as one HTML file that opens anywhere, without a network. Raises UsageError."""
+        return write(file, [self], self.title)
+
+
+def write(file: str | Path, views: Sequence[View], title: str) -> Path:
+    """Several views as one HTML file. Raises UsageError where it can't be written."""
+    path = Path(file).expanduser()
+    body = "\n".join(f"<section>{view._repr_html_()}</section>" for view in views)
+    try:
+        path.write_text(PAGE.format(title=html.escape(title), body=body), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}. Name a file in a folder that is there and yours") from None
+    return path
+
+
+def headline(words: str, aside: str = "") -> str:
+    quiet = f'<span style="{QUIET}; font-weight: 400; font-size: 13px; margin-left: 10px">{html.escape(aside)}</span>' if aside else ""
+    return f'<div style="font-size: 17px; font-weight: 600; margin: 0 0 4px">{html.escape(words)}{quiet}</div>'
+
+
+def quiet(words: str) -> str:
+    return f'<div style="{QUIET}; font-size: 13px">{html.escape(words)}</div>'
+
+
+def note(words: str, colour: str, more: str = "") -> str:
+    """A line that must not be overlooked, with a second one in plain type."""
+    rest = f'<div style="margin-top: 2px">{html.escape(more)}</div>' if more else ""
+    return (f'<div style="border-left: 4px solid {colour}; background: rgba(128, 128, 128, .1); padding: 6px 12px; margin: 8px 0">'
+            f'<div style="font-weight: 600; overflow-wrap: anywhere">{html.escape(words)}</div>{rest}</div>')
+
+
+def listed(title: str, rows: Sequence[tuple[str, str]]) -> str:
+    """Text: a title, and rows of a name and what there is to say."""
+    width = max((len(name) for name, _ in rows), default=0)
+    lines = [f"  {name:<{width}}  {words}".rstrip() for name, words in rows]
+    return "\n".join([title, *lines])
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Text: columns; the first is set to the left, figures to the right."""
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    right = [i > 0 and all(row[i][:1].isdigit() or row[i] in ("", "-") for row in rows) for i in range(len(head))]
+    lines = [[cell.rjust(width) if is_right else cell.ljust(width) for cell, width, is_right in zip(row, widths, right)]
+             for row in [head, *rows]]
+    return "\n".join("  ".join(line).rstrip() for line in lines)

@@ -1,0 +1,222 @@
+"""What a view is asked to show, as runs: a job, a run's name, its folder, a record, or lists of those."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from .. import records, summary
+from ..errors import UsageError
+from ..jobs.job import Group, Job, load
+from ..records import Record
+from . import words
+
+NUMBERS = ("step", "epoch", "lr", "images", "seconds", "loading", "idle", "copy", "forward", "backward", "update", "loss", "accuracy",
+           "bytes", "batch_size", "image_size", "world_size", "global_batch", "parameters", "steps_per_epoch", "epochs",
+           "total_steps", "warmup_steps", "resumed_at", "time", "steps", "host_memory", "memory_allocated", "memory_reserved",
+           "power", "joules_per_image", "allocated", "reserved", "total")
+MAY_BE_INFINITE = ("loss",)
+TABLES = ("machine", "versions", "args", "switches")
+TEXTS = ("model", "status", "kind", "message", "advice", "lab")
+
+
+@dataclass
+class Run:
+    """One run: its name, how it stands (a job's word, or what its record tells), and its record."""
+
+    name: str
+    record: Record
+    state: str
+    reason: str = ""
+    job: Job | None = None
+    folder: Path | None = None
+    unreadable: str = ""
+    others: list[str] = field(default_factory=list)
+
+    @cached_property
+    def numbers(self) -> dict:
+        return summary.numbers(self.record)
+
+    @property
+    def start(self) -> dict:
+        return self.record.start
+
+    @property
+    def args(self) -> dict:
+        return self.start.get("args") or {}
+
+    @property
+    def machine(self) -> dict:
+        return self.start.get("machine") or {}
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.machine.get("device") == "cuda"
+
+    @property
+    def device(self) -> str:
+        return self.machine.get("gpu") or self.machine.get("cpu") or "a machine that is not recorded"
+
+    @property
+    def unwritten(self) -> set[str]:
+        return {event["lab"] for event in self.record.todos if event.get("lab")}
+
+    @property
+    def error(self) -> dict | None:
+        """What ended the run, as it said itself; running out of memory first, as that explains the rest."""
+        fatal = [event for event in self.record.errors if event.get("fatal") is not False]
+        return next((event for event in fatal if event.get("kind") == "out_of_memory"), fatal[0] if fatal else None)
+
+    @property
+    def memory(self) -> float | None:
+        """Peak bytes: what the allocator held of the card, else what tensors took, else the host's."""
+        names = ("memory_reserved", "memory_allocated") if self.on_gpu else ("host_memory",)
+        return next((self.numbers[name] for name in names if name in self.numbers), None)
+
+    @property
+    def unlike(self) -> dict:
+        """What must be the same before two runs' speeds say anything about a switch."""
+        return {"model": self.start.get("model"), "image size": self.start.get("image_size"), "device": self.device}
+
+
+def several(*asked) -> list[Run]:
+    """All runs that are meant, in this order. Raises UsageError where there are none or one is not to be found."""
+    found = [run for item in asked for run in _found(item)]
+    if not found:
+        raise UsageError("there is no run to show: name some, such as \"amp\", or give their jobs")
+    return found
+
+
+def one(asked) -> Run:
+    """The one run that is meant. Raises UsageError."""
+    found = several(asked)
+    if len(found) > 1:
+        raise UsageError(f"these are {len(found)} runs, {found[0].name} to {found[-1].name}: say which one")
+    return found[0]
+
+
+def _found(item) -> Iterable[Run]:
+    if isinstance(item, Run):
+        return [item]
+    if isinstance(item, Job):
+        return [of_job(item)]
+    if isinstance(item, Group):
+        return [of_job(job) for job in item]
+    if isinstance(item, Record):
+        return [of_record(item)]
+    if isinstance(item, Path):
+        return [of_folder(item)]
+    if isinstance(item, str):
+        return _named(item)
+    if isinstance(item, Iterable) and not isinstance(item, (bytes, dict)):
+        return [run for each in item for run in _found(each)]
+    raise UsageError(f"{type(item).__name__} is no run: give a job, a run's name such as \"amp\", its folder, or a list of those")
+
+
+def _named(name: str) -> Iterable[Run]:
+    from ..jobs import jobs
+
+    folder = Path(name).expanduser()
+    if "/" in name or (folder / records.NAME).is_file() or folder.name == records.NAME:
+        return [of_folder(folder)]
+    return _found(jobs[name])
+
+
+def of_job(job: Job) -> Run:
+    record, unreadable = _read(job.folder)
+    job.refresh()
+    return Run(job.run, record, job.status.state, job.status.reason, job, job.folder, unreadable)
+
+
+def of_folder(folder: Path) -> Run:
+    """The run of a folder or of a record file. Raises UsageError where there is neither."""
+    path = folder if folder.is_dir() else folder.parent
+    if not folder.exists():
+        raise UsageError(f"there is no {folder}: give a run's folder, such as runs/amp-001")
+    if folder.is_dir() and (job := load(path)):
+        return of_job(job)
+    record, unreadable = _read(folder)
+    return of_record(record, path.resolve().name, path, unreadable)
+
+
+def of_record(record: Record, name: str = "", folder: Path | None = None, unreadable: str = "") -> Run:
+    record = clean(record)
+    if not name:
+        given = (record.start.get("args") or {}).get("run_dir")
+        name = Path(given).name if isinstance(given, str) and given else "run"
+    return Run(name, record, state_of(record), "", None, folder, unreadable)
+
+
+def _read(folder: Path) -> tuple[Record, str]:
+    try:
+        return clean(records.read(folder)), ""
+    except OSError as error:
+        return Record([]), f"its record cannot be read: {error.strerror}"
+
+
+def state_of(record: Record) -> str:
+    """How a run stands that no queue knows of. STOPPED: saved, to be resumed."""
+    errors = [event for event in record.errors if event.get("fatal") is not False]
+    status = (record.end or {}).get("status")
+    if status == "completed":
+        return "COMPLETED"
+    if status == "stopped":
+        return "STOPPED"
+    if any(event.get("kind") == "out_of_memory" for event in errors):
+        return "OUT_OF_MEMORY"
+    if status == "failed" or errors:
+        return "FAILED"
+    return "NOT_ENDED" if record.start or record.steps else "UNKNOWN"
+
+
+def clean(record: Record) -> Record:
+    """The record without fields that are not what they should be: a file that somebody edited, or that a bug wrote."""
+    wrong = False
+    events = []
+    for event in record.events:
+        fixed = {name: value for name, value in event.items() if _fits(name, value)}
+        wrong = wrong or len(fixed) != len(event)
+        events.append(fixed)
+    return Record(events, record.torn) if wrong else record
+
+
+def _fits(name: str, value) -> bool:
+    if name in NUMBERS:
+        plain = type(value) in (int, float)
+        return plain and (math.isfinite(value) or name in MAY_BE_INFINITE) and (name in MAY_BE_INFINITE or value >= 0)
+    if name in TABLES:
+        return isinstance(value, dict)
+    return isinstance(value, str) if name in TEXTS else True
+
+
+# --- in words ------------------------------------------------------------------------------------------------------------
+
+
+def what(run: Run) -> str:
+    """``resnet50, 224 px, on NVIDIA H100 80GB HBM3, 16 cores, torch 2.11``"""
+    start = run.start
+    if not start:
+        return ""
+    said = [str(start.get("model", "a model")), f"{start['image_size']} px" if "image_size" in start else ""]
+    said += [f"on {run.device}"]
+    if cores := run.machine.get("cores_allowed"):
+        said.append(words.counted(cores, "core") if isinstance(cores, int) else f"{cores} cores")
+    if torch := (start.get("versions") or {}).get("torch"):
+        said.append(f"torch {torch}")
+    return ", ".join(part for part in said if part)
+
+
+def steps(run: Run) -> str:
+    """``120 of 200 steps``"""
+    done, total = run.record.progress
+    return f"{done:,} of {total:,} steps" if isinstance(total, int) else words.counted(int(done), "step")
+
+
+def not_comparable(run: Run, base: Run) -> str:
+    """Why the speeds of two runs can't be compared; empty where they can."""
+    different = [name for name, value in run.unlike.items() if value != base.unlike[name]]
+    said = "; ".join(f"{name} {run.unlike[name]} here, {base.unlike[name]} there" for name in different)
+    return f"not comparable with {base.name}: {said}" if different else ""

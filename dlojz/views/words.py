@@ -1,0 +1,116 @@
+"""Numbers and switches as people say them: the same words in a picture, a page and a text."""
+
+from __future__ import annotations
+
+import math
+
+from ..jobs.watch import duration
+
+OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "lamb": "LAMB", "lars": "LARS", "lion": "Lion"}
+
+# switch -> what it is called where it is on. What has words of its own (precision, optimizer, sizes) is not in here.
+SWITCHES = {
+    "channels_last": "channels-last",
+    "compile": "torch.compile",
+    "fused": "fused update",
+    "checkpoint_activations": "activation checkpointing",
+    "sync_bn": "SyncBatchNorm",
+    "clip_grad": "clipped gradients",
+    "label_smoothing": "label smoothing",
+    "num_workers": "loader workers",
+    "persistent_workers": "kept workers",
+    "pin_memory": "pinned memory",
+    "non_blocking": "non-blocking copies",
+    "prefetch_factor": "batches ahead of each worker",
+    "drop_last": "last batch dropped",
+    "find_unused_parameters": "unused parameters searched",
+    "accumulate": "batches accumulated",
+    "profile": "profiled",
+}
+COUNTED = ("num_workers", "prefetch_factor", "accumulate")
+LAB = {"channels_last": "channels_last", "compile": "compile", "amp": "amp", "sync_bn": "syncbn", "profile": "profiler"}
+
+
+def number(value: float) -> str:
+    """Three or four figures: ``12.3``, ``979``, ``5,600``."""
+    if not math.isfinite(value):
+        return "not a number" if math.isnan(value) else "infinite"
+    size = abs(value)
+    return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}" if size >= 0.1 or not size \
+        else f"{value:.2g}"
+
+
+def gigabytes(value: float) -> str:
+    return f"{value / 1e9:.1f} GB" if value >= 1e10 else f"{value / 1e9:.2f} GB"
+
+
+def seconds(value: float) -> str:
+    """``16.0 ms``, ``2.15 s``, ``8 min``, ``1 h 5 min``, ``3 d 4 h``."""
+    if value >= 86400:
+        hours = round(value / 3600)
+        return f"{hours // 24} d {hours % 24} h"
+    if value >= 100:
+        return duration(value)
+    return f"{number(value)} s" if value >= 1 else f"{number(value * 1000)} ms"
+
+
+def ratio(value: float) -> str:
+    return f"{value:.2f}x" if value < 10 else f"{value:.1f}x"
+
+
+def share(value: float) -> str:
+    return f"{value:.0%}" if value >= 0.0095 or not value else f"{value:.1%}"
+
+
+def counted(count: int, word: str, plural: str = "") -> str:
+    return f"{count:,} {word if count == 1 else plural or word + 's'}"
+
+
+def precision(args: dict, unwritten: set[str] | frozenset = frozenset()) -> str:
+    """The format that products are computed in, as far as the switches and the fences that are written say."""
+    plain = "TF32" if args.get("tf32") else "FP32"
+    asked = {"bf16": "BF16 (autocast)", "fp16": "FP16 (autocast, scaled loss)"}.get(args.get("amp"))
+    if asked and "amp" in unwritten:
+        return f"{plain}; amp is not written yet"
+    return asked or plain
+
+
+def optimizer(args: dict) -> str:
+    """``SGD, lr 0.1, momentum 0.9, weight decay 0.0001, onecycle``"""
+    if not args.get("optimizer"):
+        return "not recorded"
+    name = args["optimizer"]
+    said = [OPTIMIZERS.get(name, name) + (", fused" if args.get("fused") else "")]
+    for key, word in (("lr", "lr"), ("mom", "momentum"), ("wd", "weight decay")):
+        if isinstance(args.get(key), (int, float)) and (key != "mom" or name == "sgd"):
+            said.append(f"{word} {args[key]:g}")
+    if args.get("schedule") not in (None, "constant"):
+        said.append(str(args["schedule"]))
+    return ", ".join(said)
+
+
+def switches(args: dict, unwritten: set[str] | frozenset = frozenset()) -> list[str]:
+    """The techniques that are on, as people call them."""
+    said = []
+    for key, word in SWITCHES.items():
+        value = args.get(key)
+        if not value or (key == "accumulate" and value == 1) or (key == "fused"):
+            continue
+        text = word
+        if key in COUNTED:
+            text = f"{value} {word}" if value != 1 else f"1 {word.replace('workers', 'worker')}"
+        elif key == "compile" and value not in (True, "default"):
+            text = f"{word} ({value})"
+        elif key in ("clip_grad", "label_smoothing"):
+            text = f"{word} ({value:g})" if isinstance(value, (int, float)) else word
+        said.append(text + (" (not written yet)" if LAB.get(key) in unwritten else ""))
+    return said
+
+
+def difference(key: str, value) -> str:
+    """A switch in a table of runs: its value as one would type it."""
+    if value is True:
+        return "on"
+    if value in (False, None, "off"):
+        return "-"
+    return f"{value:g}" if isinstance(value, float) else str(value)
