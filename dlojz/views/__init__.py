@@ -1,18 +1,26 @@
 """Views: what runs did and why they are not faster, as a picture and as text, from their records alone.
 
     views.dashboard(job, against="gpu")     one run at a glance
+    views.timeline(job)                     step after step, what loader and device did
+    views.curves(jobs, by="epoch")          loss, accuracy, learning rate
     views.memory_sweep(group)               memory and speed against the batch size
+    views.compare(jobs)                     one table of runs; .sort("images/s"), .csv("runs.csv")
+    views.report(jobs, html="report.html")  all of that as one page that opens offline
 
-Runs are jobs, names ("amp": its latest run), run folders, records, or lists of those. A view shows itself in a notebook, prints as
-text with the same numbers, and `save("file.html")` writes a page that opens offline.
+Runs are jobs, names ("amp": its latest run), run folders, records, or lists of those. A view shows itself in a notebook, prints
+as text with the same numbers, and `save("file.html")` writes it as a page.
 """
 
 import sys
 
 from .board import dashboard
+from .comparison import compare
+from .lines import curves
 from .memory import memory_sweep
 from .page import View
+from .steps import timeline
+from .together import report
 
-__all__ = ["View", "dashboard", "memory_sweep"]
+__all__ = ["View", "compare", "curves", "dashboard", "memory_sweep", "report", "timeline"]
 
-views = sys.modules[__name__]
+views = sys.modules[__name__]  # so that `from dlojz import views` and `dlojz.views` are the same

@@ -304,7 +304,7 @@ def _page(run: Run, face: list[str], rows: list[tuple[str, str]], standing: Stan
     parts = [f'<div style="display: flex; align-items: baseline; gap: 10px; flex-wrap: wrap">'
              f'<span style="font-size: 19px; font-weight: 600">{html.escape(run.name)}</span>'
              f'<span style="{page.QUIET}; font-size: 13px">{html.escape(said.get("run", ""))}</span></div>']
-    parts.append(_face(run, face))
+    parts.append(face_page(run, face))
     parts += [page.note(event["message"], CARE) for event in run.record.todos if isinstance(event.get("message"), str)]
     if not run.start:
         return "".join(parts + [page.note(words_, GREY) for _, words_ in standing.said])
@@ -323,7 +323,7 @@ def _tile(title: str, words_: str) -> str:
             f'<div style="overflow-wrap: anywhere">{html.escape(words_)}</div></div>')
 
 
-def _face(run: Run, face: list[str]) -> str:
+def face_page(run: Run, face: list[str]) -> str:
     colour = COLOURS.get(run.state, BAD)
     if run.state == "COMPLETED":
         more = "".join(page.note(line, CARE) for line in face[1:])

@@ -1,9 +1,9 @@
-"""What a view is: a title, a text for a terminal and HTML that needs neither JavaScript nor the network, with the same numbers."""
+"""What a view is: a title, a text for a terminal and HTML without JavaScript or network, with the same numbers."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..errors import UsageError
@@ -12,6 +12,7 @@ from ..errors import UsageError
 BOX = ("max-width: 960px; margin: 6px 0; color: var(--jp-content-font-color1, inherit); line-height: 1.35; font-size: 14px; "
        "font-family: var(--jp-ui-font-family, system-ui, sans-serif); text-align: left")
 QUIET = "opacity: .72"
+BAR = "rgba(26, 127, 212, .3)"
 LINE = "rgba(128, 128, 128, .35)"
 
 PAGE = """<!DOCTYPE html>
@@ -80,6 +81,35 @@ def note(words: str, colour: str, more: str = "") -> str:
             f'<div style="font-weight: 600; overflow-wrap: anywhere">{html.escape(words)}</div>{rest}</div>')
 
 
+def rows(rows_: Sequence[tuple[str, str]]) -> str:
+    """Rows of a name and what there is to say."""
+    cells = "".join(f'<div style="{QUIET}">{html.escape(name)}</div><div>{html.escape(words)}</div>' for name, words in rows_)
+    return f'<div style="display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; font-size: 13px">{cells}</div>'
+
+
+def table_html(head: Sequence[str], cells: Sequence[Sequence[str]], bars: Mapping[str, Sequence[float]] | None = None,
+               colours: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Columns; ``bars``: by heading, how far each cell is filled (0 to 1); ``colours``: by heading, those of the cells' text."""
+    right = _right(head, cells)
+    align = ["right" if is_right else "left" for is_right in right]
+    top = "".join(f'<th style="text-align: {side}; padding: 3px 10px; border-bottom: 1px solid {LINE}; vertical-align: bottom">'
+                  f'{html.escape(name)}</th>' for name, side in zip(head, align))
+    out = [f"<tr>{top}</tr>"]
+    for number, row in enumerate(cells):
+        line = []
+        for name, cell, side in zip(head, row, align):
+            style = f"text-align: {side}; padding: 3px 10px; white-space: nowrap"
+            if bars and name in bars:
+                filled = bars[name][number]
+                style += f"; background: linear-gradient(90deg, {BAR} {filled:.1%}, transparent {filled:.1%}); min-width: 90px"
+            if colours and name in colours:
+                style += f"; color: {colours[name][number]}; font-weight: 600"
+            line.append(f'<td style="{style}">{html.escape(cell)}</td>')
+        out.append(f"<tr>{''.join(line)}</tr>")
+    table_ = f'<table style="border-collapse: collapse; font-size: 13px; margin: 6px 0; color: inherit">{"".join(out)}</table>'
+    return f'<div style="overflow-x: auto">{table_}</div>'
+
+
 def listed(title: str, rows: Sequence[tuple[str, str]]) -> str:
     """Text: a title, and rows of a name and what there is to say."""
     width = max((len(name) for name, _ in rows), default=0)
@@ -90,7 +120,12 @@ def listed(title: str, rows: Sequence[tuple[str, str]]) -> str:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Text: columns; the first is set to the left, figures to the right."""
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    right = [i > 0 and all(row[i][:1].isdigit() or row[i] in ("", "-") for row in rows) for i in range(len(head))]
+    right = _right(head, rows)
     lines = [[cell.rjust(width) if is_right else cell.ljust(width) for cell, width, is_right in zip(row, widths, right)]
              for row in [head, *rows]]
     return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
+def _right(head: Sequence[str], rows_: Sequence[Sequence[str]]) -> list[bool]:
+    """Which columns hold figures: they are set to the right."""
+    return [i > 0 and all(row[i][:1].isdigit() or row[i] in ("", "-") for row in rows_) for i in range(len(head))]

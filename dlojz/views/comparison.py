@@ -1,0 +1,145 @@
+"""`compare`: one table of runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import UsageError
+from ..jobs.watch import plain_wanted
+from . import page, runs, words
+from .page import View
+from .runs import Run
+from .svg import BAD, CARE, GOOD
+
+NOT_A_SWITCH = ("run_dir", "resume", "device", "chronometer")
+# What is measured -> (heading, how it is said, whether a higher number is the better one)
+MEASURES = {
+    "images_per_second": ("images/s", words.number, True),
+    "ratio": ("ratio", words.ratio, True),
+    "step_ms": ("ms/step", words.number, False),
+    "waiting": ("waiting", words.share, False),
+    "memory_gb": ("GB", lambda value: f"{value:.2f}" if value < 10 else f"{value:.1f}", False),
+    "power_w": ("W", words.number, False),
+    "joules_per_image": ("J/image", words.number, False),
+    "validation_accuracy": ("accuracy", lambda value: f"{value:.1%}", True),
+}
+
+
+class Comparison(View):
+    """A table of runs. ``rows``: a dict for each, with plain numbers. `sort` orders them, `csv` writes them."""
+
+    def __init__(self, rows: list[dict], switches: list[str], notes: list[str], base: str):
+        self.rows, self.switches, self.notes, self.base = rows, switches, notes, base
+        self.measures = [name for name in MEASURES if any(row.get(name) is not None for row in rows)]
+        head, cells = self._cells()
+        title = f"comparison of {len(rows)} runs"
+        about = f"ratios to {base}" if "ratio" in self.measures else "nothing was timed"
+        super().__init__(title, "\n".join([f"{title}, {about}", page.table(head, cells), *notes]), self._page(title, about))
+
+    @property
+    def columns(self) -> list[str]:
+        """What can be sorted by."""
+        return ["run", "state", *self.switches, *self.measures]
+
+    def sort(self, by: str, descending: bool | None = None) -> Comparison:
+        """The same table in another order, the best first; ``by``: a name of ``columns`` or a heading. Raises UsageError."""
+        headings = {MEASURES[name][0]: name for name in self.measures}
+        name = headings.get(by, by)
+        if name not in self.columns:
+            raise UsageError(f"there is no column {by!r}: sort by {', '.join(self.columns)}")
+        down = MEASURES[name][2] if descending is None and name in MEASURES else bool(descending)
+        known = [row for row in self.rows if row.get(name) is not None]
+        unknown = [row for row in self.rows if row.get(name) is None]
+        numeric = all(isinstance(row[name], (int, float)) for row in known)
+        known.sort(key=lambda row: row[name] if numeric else str(row[name]), reverse=down)
+        return Comparison(known + unknown, self.switches, self.notes, self.base)
+
+    def csv(self, file: str | Path | None = None) -> str | Path:
+        """The table as CSV with plain numbers: into the file, whose path it returns, else as text. Raises UsageError."""
+        out = io.StringIO()
+        writer = csv.DictWriter(out, self.columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: "" if value is None else value for name, value in row.items()} for row in self.rows)
+        if file is None:
+            return out.getvalue()
+        path = Path(file).expanduser()
+        try:
+            path.write_text(out.getvalue(), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}. Name a file in a folder that is there and yours") from None
+        return path
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        head = ["run", *(name.replace("_", " ") for name in self.switches), *(MEASURES[name][0] for name in self.measures), "state"]
+        cells = []
+        for row in self.rows:
+            measured = ["-" if row.get(name) is None else MEASURES[name][1](row[name]) for name in self.measures]
+            cells.append([row["run"], *(words.difference(name, row[name]) for name in self.switches), *measured, row["state"]])
+        return head, cells
+
+    def _page(self, title: str, about: str) -> str:
+        head, cells = self._cells()
+        fastest = max((row.get("images_per_second") or 0 for row in self.rows), default=0)
+        bars = {"images/s": [(row.get("images_per_second") or 0) / fastest if fastest else 0 for row in self.rows]}
+        colours = {"state": [GOOD if row["state"] == "completed" else BAD if row["state"] in ("failed", "out of memory") else CARE
+                             for row in self.rows]}
+        return (page.headline(title.capitalize(), about) + page.table_html(head, cells, bars, colours)
+                + "".join(page.quiet(note) for note in self.notes))
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        plain = {"text/plain": repr(self), "text/html": self._repr_html_()}
+        if plain_wanted():
+            return plain
+        from .sortable import sortable
+
+        return plain | {name: value for name, value in sortable(self)._repr_mimebundle_().items() if name not in plain}
+
+
+def compare(*jobs, against=None) -> Comparison:
+    """One table of runs: the switches in which they differ, numbers, ratios to ``against`` (left out: the first of them).
+
+    ``.sort("images/s")`` orders it, ``.csv("runs.csv")`` writes it. Raises UsageError where there is no such run.
+    """
+    found = runs.several(*jobs)
+    base = runs.one(against) if against is not None else next((run for run in found if "images_per_second" in run.numbers), found[0])
+    notes = []
+    rows = []
+    differing = switches(found)
+    for run in found:
+        why = runs.not_comparable(run, base)
+        if why:
+            notes.append(f"{run.name} is {why}")
+        if run.unwritten:
+            notes.append(f"{run.name} ran without {', '.join(sorted(run.unwritten))}: not written yet")
+        rows.append(_row(run, base, differing, not why))
+    return Comparison(rows, differing, notes, base.name)
+
+
+def switches(found: Sequence[Run]) -> list[str]:
+    """The switches in which these runs differ, and the number of processes where that does."""
+    known = [run for run in found if run.start]
+    names = dict.fromkeys(name for run in known for name in run.args if name not in NOT_A_SWITCH)
+    differing = [name for name in names if len({repr(run.args.get(name)) for run in known}) > 1]
+    return differing + (["processes"] if len({run.start.get("world_size") for run in known}) > 1 else [])
+
+
+def _row(run: Run, base: Run, differing: Sequence[str], comparable: bool) -> dict:
+    found = run.numbers
+    speed, other = found.get("images_per_second"), base.numbers.get("images_per_second")
+    row = {"run": run.name, "state": run.state.lower().replace("_", " ")}
+    row |= {name: run.args.get(name) for name in differing}
+    if "processes" in differing:
+        row["processes"] = run.start.get("world_size")
+    return row | {
+        "images_per_second": speed,
+        "ratio": speed / other if speed and other and comparable else None,
+        "step_ms": found["step_seconds"] * 1000 if "step_seconds" in found else None,
+        "waiting": found["idle"] / found["step_seconds"] if "idle" in found and found.get("step_seconds") else None,
+        "memory_gb": run.memory / 1e9 if run.memory else None,
+        "power_w": found.get("power"),
+        "joules_per_image": found.get("joules_per_image"),
+        "validation_accuracy": found.get("validation_accuracy"),
+    }
