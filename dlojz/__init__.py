@@ -24,6 +24,7 @@ _VERBS = {
     "predict": ("dlojz.labs.quiz", "predict"),
     "progress": ("dlojz.labs.progress", "progress"),
     "todo": ("dlojz.labs.unwritten", "todo"),
+    "views": ("dlojz.views", "views"),
     "Chronometer": ("dlojz.chronometer", "Chronometer"),
 }
 

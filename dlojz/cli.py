@@ -64,8 +64,10 @@ def parser() -> argparse.ArgumentParser:
     verb.add_argument("folder", metavar="DIR")
     verb.set_defaults(run=course)
 
-    verb = verbs.add_parser("report", help="what runs measured, as text")
+    verb = verbs.add_parser("report", help="what runs measured and how they compare, as text or as a page with figures")
     verb.add_argument("jobs", nargs="+", metavar="JOB", help="a run (amp-002), a name for its latest run (amp), or a run's folder")
+    verb.add_argument("--against", metavar="JOB", help="the run to compare with")
+    verb.add_argument("--html", metavar="FILE", help="write it to one HTML file, which opens offline, in place of text")
     verb.set_defaults(run=report)
 
     verb = verbs.add_parser("doctor", help="look at this machine, its software and its surroundings: what is broken, what to do")
@@ -186,16 +188,10 @@ def course(args) -> int:
 
 
 def report(args) -> int:
-    from pathlib import Path
+    from . import views
 
-    from . import records, summary
-
-    for name in args.jobs:
-        folder = Path(name)
-        job = None if (folder / records.NAME).is_file() else _one_job(name)
-        print(f"{job.run if job else folder.name}")
-        print("  " + summary.text(records.read(job.folder if job else folder)).replace("\n", "\n  "))
-    return 0
+    page = views.report(*args.jobs, against=args.against)
+    return _print(f"The report is {page.save(args.html)}" if args.html else page)
 
 
 def doctor(args) -> int:

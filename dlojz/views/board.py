@@ -10,7 +10,7 @@ from ..errors import UsageError
 from . import page, runs, words
 from .page import View
 from .runs import Run
-from .svg import BAD, CARE, GOOD, GREY, MEMORY, NAMES, PHASE, VERMILLION, Svg, arc, legend, nice_top, short
+from .svg import BAD, CARE, GOOD, GREY, MEMORY, NAMES, PHASE, SPEED, VERMILLION, Svg, arc, legend, nice_top, short
 
 COLOURS = {"COMPLETED": GOOD, "RUNNING": "#1a7fd4", "PENDING": GREY, "STOPPED": CARE, "TIMEOUT": CARE, "CANCELLED": GREY,
            "NOT_ENDED": GREY, "UNKNOWN": GREY}
@@ -147,7 +147,8 @@ def _against(run: Run, base: Run, standing: Standing, explicit: bool) -> None:
         standing.ratio = mine / other
         processes = run.start.get("world_size"), base.start.get("world_size")
         scaled = f", with {processes[0]} processes for {processes[1]}" if processes[0] != processes[1] else ""
-        standing.said.append(("compared", f"{words.ratio(standing.ratio)} the {words.number(other)} images/s of {base.name}{scaled}"))
+        said = f"{words.ratio(standing.ratio)} the {words.number(other)} images/s of {base.name}{scaled}"
+        standing.said.append(("compared", said))
     elif explicit:
         who = run if not mine else base
         standing.said.append(("compared", f"not with {base.name}: {who.name} has no timed steps"))
@@ -210,20 +211,23 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
         return list(standing.said)
     rows = [("run", runs.what(run))]
     if "images_per_second" in found:
-        rows.append(("speed", f"{words.number(found['images_per_second'])} images/s, {words.seconds(found['step_seconds'])} a step"))
+        speed = words.number(found["images_per_second"])
+        rows.append(("speed", f"{speed} images/s, {words.seconds(found['step_seconds'])} a step"))
         if "idle" in found and "device_images_per_second" in found:
-            rows.append(("device alone", f"{words.number(found['device_images_per_second'])} images/s, were every batch there in time"))
+            alone = words.number(found["device_images_per_second"])
+            rows.append(("device alone", f"{alone} images/s, were every batch there in time"))
     else:
-        rows.append(("speed", f"no timed steps{' yet' if run.state in ('RUNNING', 'NOT_ENDED') else ''}: the first "
-                              f"{words.counted(start.get('warmup_steps', 0), 'step')} warm up"))
+        yet = " yet" if run.state in ("RUNNING", "NOT_ENDED") else ""
+        warm = start.get("warmup_steps")
+        rows.append(("speed", f"no timed steps{yet}" + (f": the first {words.counted(warm, 'step')} warm up" if warm else "")))
     rows += standing.said
     rows += [("todo", event["message"]) for event in run.record.todos if isinstance(event.get("message"), str)]
     if "step_seconds" in found:
-        if parts := phases(found):
+        if parts := phases(run):
             rows.append(("a step", ", ".join(f"{NAMES[name]} {words.share(part)}" for name, part in parts)))
         if "loading" in found:
             rows.append(("loading", f"the process waits {words.seconds(found['loading'])} a step for its loader "
-                                    f"({words.share(found['loading'] / found['step_seconds'])} of it)"))
+                                    f"({words.share(run.share('loading') or 0)} of it)"))
     if "first_step_seconds" in found:
         rows.append(("first step", words.seconds(found["first_step_seconds"])))
     rows += [("devices", devices(run)), ("batch", batch(run)), ("precision", words.precision(args, run.unwritten))]
@@ -236,16 +240,17 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
     if "run_seconds" in found:
         rows.append(("this run", f"took {words.seconds(found['run_seconds'])}"))
     if "validation_accuracy" in found:
-        rows.append(("validation", f"accuracy {found['validation_accuracy']:.1%}, loss {found.get('validation_loss', float('nan')):.4f}, "
-                                   f"{words.counted(found.get('validation_images', 0), 'image')}"))
+        said = f"accuracy {found['validation_accuracy']:.1%}"
+        said += f", loss {found['validation_loss']:.4f}" if "validation_loss" in found else ""
+        said += f" of {words.counted(found['validation_images'], 'image')}" if "validation_images" in found else ""
+        rows.append(("validation", said))
     return rows
 
 
-def phases(found: dict) -> list[tuple[str, float]]:
-    """The phases of a step with their shares of it."""
-    if "forward" not in found:
-        return []
-    return [(name, found[name] / found["step_seconds"]) for name in summary.PHASES if name in found]
+def phases(run: Run) -> list[tuple[str, float]]:
+    """The phases of a step with their shares of it; none where only whole steps were timed."""
+    parts = [(name, run.share(name)) for name in summary.PHASES]
+    return [(name, part) for name, part in parts if part is not None] if run.share("forward") is not None else []
 
 
 def devices(run: Run) -> str:
@@ -266,20 +271,23 @@ def memory(run: Run) -> str:
     found = run.numbers
     if not run.on_gpu:
         return f"{words.gigabytes(found['host_memory'])} of the host at most" if "host_memory" in found else "not measured yet"
+    whole = run.machine.get("gpu_memory")
+    card = f" of the card's {words.gigabytes(whole)}" if whole else ""
     if "memory_allocated" not in found:
+        if (error := run.error) and "allocated" in error:
+            return f"{words.gigabytes(error['allocated'])}{card} were taken when it broke"
         return "not measured yet" if run.record.end is None else "not measured"
     said = f"{words.gigabytes(found['memory_allocated'])} at most"
     if "memory_reserved" in found:
         said += f", {words.gigabytes(found['memory_reserved'])} reserved"
-        if whole := run.machine.get("gpu_memory"):
-            said += f": {words.share(found['memory_reserved'] / whole)} of the card's {words.gigabytes(whole)}"
+        said += f": {words.share(found['memory_reserved'] / whole)}{card}" if whole else ""
     return said
 
 
 def power(run: Run) -> str:
     found = run.numbers
     if "power" not in found or "joules_per_image" not in found:
-        return "not measured"
+        return "not measured yet" if run.record.end is None and run.on_gpu else "not measured"
     return f"{words.number(found['power'])} W, {words.number(found['joules_per_image'])} J an image"
 
 
@@ -296,7 +304,7 @@ def training(found: dict) -> str:
 
 TILES = (("devices", "devices"), ("batch", "global batch"), ("precision", "precision"), ("switches", "switches"),
          ("optimizer", "optimizer"), ("power", "power"), ("an epoch", "an epoch"), ("a training", "a whole training"),
-         ("validation", "validation"), ("first step", "first step"))
+         ("validation", "validation"), ("first step", "first step"), ("this run", "this run"))
 
 
 def _page(run: Run, face: list[str], rows: list[tuple[str, str]], standing: Standing) -> str:
@@ -311,7 +319,8 @@ def _page(run: Run, face: list[str], rows: list[tuple[str, str]], standing: Stan
     left = _gauge(run, standing) if "images_per_second" in run.numbers else page.quiet(said["speed"])
     right = _compared(standing) + _bars(run, said)
     parts.append('<div style="display: flex; flex-wrap: wrap; gap: 8px 28px; align-items: center; margin: 8px 0">'
-                 f'<div style="flex: 0 1 330px; min-width: 240px">{left}</div><div style="flex: 1 1 400px; min-width: 300px">{right}</div></div>')
+                 f'<div style="flex: 0 1 330px; min-width: 240px">{left}</div>'
+                 f'<div style="flex: 1 1 400px; min-width: 300px">{right}</div></div>')
     tiles = [(title, said[name]) for name, title in TILES if name in said]
     parts.append('<div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(200px, 1fr)); gap: 12px 24px; '
                  f'border-top: 1px solid {page.LINE}; padding-top: 10px">{"".join(_tile(*tile) for tile in tiles)}</div>')
@@ -328,25 +337,28 @@ def face_page(run: Run, face: list[str]) -> str:
     if run.state == "COMPLETED":
         more = "".join(page.note(line, CARE) for line in face[1:])
         return f'<div style="color: {colour}; font-weight: 600; font-size: 13px">{html.escape(face[0])}</div>{more}'
-    icon = (f'<svg viewBox="0 0 24 24" width="34" height="34" style="flex: none" aria-hidden="true"><path d="{ICONS.get(run.state, ICONS["FAILED"])}" '
+    shape = ICONS.get(run.state, ICONS["FAILED"])
+    icon = (f'<svg viewBox="0 0 24 24" width="34" height="34" style="flex: none" aria-hidden="true"><path d="{shape}" '
             f'fill="none" stroke="{colour}" stroke-width="2.4" stroke-linecap="round" stroke-linejoin="round"/></svg>')
     lines = "".join(f'<div style="margin-top: 3px; overflow-wrap: anywhere">{html.escape(line)}</div>' for line in face[1:])
-    return (f'<div style="display: flex; gap: 14px; align-items: center; border-left: 5px solid {colour}; background: rgba(128, 128, 128, .1); '
-            f'padding: 10px 14px; margin: 8px 0">{icon}<div><div style="font-size: 17px; font-weight: 600; color: {colour}">'
-            f'{html.escape(face[0])}</div>{lines}</div></div>')
+    title = f'<div style="font-size: 17px; font-weight: 600; color: {colour}">{html.escape(face[0])}</div>'
+    return (f'<div style="display: flex; gap: 14px; align-items: center; border-left: 5px solid {colour}; padding: 10px 14px; '
+            f'margin: 8px 0; background: rgba(128, 128, 128, .1)">{icon}<div>{title}{lines}</div></div>')
 
 
 def _compared(standing: Standing) -> str:
     out = []
     for name, said in standing.said:
         colour = {True: GOOD, False: CARE}.get(standing.reached, "inherit") if name == "goal" else "inherit"
-        out.append(f'<div style="margin: 2px 0"><span style="{page.QUIET}; display: inline-block; min-width: 76px; font-size: 13px">'
-                   f'{html.escape(name)}</span><span style="color: {colour}; font-weight: 600">{html.escape(said)}</span></div>')
+        style = f"{page.QUIET}; display: inline-block; min-width: 76px; font-size: 13px"
+        label = f'<span style="{style}">{html.escape(name)}</span>'
+        words_ = f'<span style="color: {colour}; font-weight: 600">{html.escape(said)}</span>'
+        out.append(f'<div style="margin: 2px 0">{label}{words_}</div>')
     return f'<div style="margin-bottom: 10px">{"".join(out)}</div>' if out else ""
 
 
 def _gauge(run: Run, standing: Standing) -> str:
-    """Images/s as an arc: the whole step filled, up to the device alone what waiting for data takes away, a tick at the baseline."""
+    """Images/s as an arc: the whole step, on to the device alone what waiting for data takes away, a mark at the baseline."""
     found = run.numbers
     whole, alone = found["images_per_second"], found.get("device_images_per_second") if "idle" in found else None
     base = standing.base.numbers.get("images_per_second") if standing.base and standing.ratio is not None else None
@@ -361,7 +373,7 @@ def _gauge(run: Run, standing: Standing) -> str:
     if alone and alone > whole:
         svg.path(arc(cx, cy, radius, angle(whole), angle(alone)), VERMILLION, width=22, opacity=0.75, cap="butt",
                  tip=f"lost by waiting for data: {words.number(alone - whole)} images/s")
-    svg.path(arc(cx, cy, radius, low, angle(whole)), PHASE["backward"], width=22, cap="butt", tip=f"{words.number(whole)} images/s")
+    svg.path(arc(cx, cy, radius, low, angle(whole)), SPEED, width=22, cap="butt", tip=f"{words.number(whole)} images/s")
     if base:
         svg.path(arc(cx, cy, radius, angle(base) - 0.6, angle(base) + 0.6), "currentColor", width=34, cap="butt",
                  tip=f"{standing.base.name}: {words.number(base)} images/s")
@@ -370,33 +382,41 @@ def _gauge(run: Run, standing: Standing) -> str:
     svg.text(cx, cy + 4, words.number(whole), size=42, anchor="middle", weight=650)
     svg.text(cx, cy + 26, "images/s", size=14, anchor="middle", opacity=0.75)
     if standing.ratio is not None:
-        svg.text(cx, cy - 42, words.ratio(standing.ratio), size=20, anchor="middle", weight=600, fill=GOOD if standing.ratio >= 1 else CARE)
-        svg.text(cx, cy + 66, f"tick: {standing.base.name}, {words.number(base)}", anchor="middle", opacity=0.75)
+        colour = GOOD if standing.ratio >= 1 else CARE
+        svg.text(cx, cy - 42, words.ratio(standing.ratio), size=20, anchor="middle", weight=600, fill=colour)
+        svg.text(cx, cy + 66, f"mark: {standing.base.name}, {words.number(base)}", anchor="middle", opacity=0.75)
     if alone:
         svg.text(cx, cy + 48, f"device alone {words.number(alone)}", size=13, anchor="middle", opacity=0.85)
     return str(svg)
 
 
+def _labelled(name: str, words_: str) -> str:
+    return (f'<div style="font-size: 13px; margin-top: 8px"><span style="{page.QUIET}">{html.escape(name)}</span> '
+            f'<span style="font-weight: 600">{html.escape(words_)}</span></div>')
+
+
 def _bars(run: Run, said: dict) -> str:
     found, out = run.numbers, []
-    if parts := phases(found):
+    if parts := phases(run):
         bar = Svg(520, 30, said["a step"])
         x = 0.0
         for name, part in parts:
             bar.rect(x, 0, part * 520, 30, PHASE[name], f"{NAMES[name]}: {words.share(part)}, {words.seconds(found[name])}")
             if part > 0.09:
-                dark = name in ("forward", "copy")
-                bar.text(x + part * 260, 20, words.share(part), size=13, anchor="middle", weight=600, fill="#000" if dark else "#fff")
+                fill = "#000" if name in ("forward", "copy") else "#fff"
+                bar.text(x + part * 260, 20, words.share(part), size=13, anchor="middle", weight=600, fill=fill)
             x += part * 520
-        out.append(f'<div style="font-size: 13px"><span style="{page.QUIET}">a step</span> <b>{words.seconds(found["step_seconds"])}</b></div>'
-                   + str(bar) + legend([(f"{NAMES[name]} {words.share(part)}", PHASE[name]) for name, part in parts])
-                   + (page.quiet(said["loading"]) if "loading" in said else ""))
-    out.append(f'<div style="font-size: 13px; margin-top: 10px"><span style="{page.QUIET}">memory</span> {html.escape(said["memory"])}</div>')
+        names = legend([(f"{NAMES[name]} {words.share(part)}", PHASE[name]) for name, part in parts])
+        out.append(_labelled("a step", words.seconds(found["step_seconds"])) + str(bar) + names)
+        out.append(page.quiet(said["loading"]) if "loading" in said else "")
+    out.append(_labelled("memory", said["memory"]))
     whole = run.machine.get("gpu_memory")
-    if run.on_gpu and whole and run.memory:
+    error = run.error or {}
+    if run.on_gpu and whole and (taken := run.memory or error.get("allocated")):
         bar = Svg(520, 14, said["memory"])
         bar.rect(0, 0, 520, 14, "currentColor", opacity=0.13)
-        bar.rect(0, 0, min(run.memory / whole, 1) * 520, 14, MEMORY, "reserved", opacity=0.5)
-        bar.rect(0, 0, min(found["memory_allocated"] / whole, 1) * 520, 14, MEMORY, "taken by tensors")
+        held = found.get("memory_reserved") or error.get("reserved") or 0
+        bar.rect(0, 0, min(held / whole, 1) * 520, 14, MEMORY, "reserved", opacity=0.5)
+        bar.rect(0, 0, min(taken / whole, 1) * 520, 14, BAD if run.state == "OUT_OF_MEMORY" else MEMORY, "taken by tensors")
         out.append(str(bar))
     return "".join(out)

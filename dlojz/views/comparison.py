@@ -14,6 +14,7 @@ from .page import View
 from .runs import Run
 from .svg import BAD, CARE, GOOD
 
+COLUMNS = 3  # more switches than these share one column, as those that are on
 NOT_A_SWITCH = ("run_dir", "resume", "device", "chronometer")
 # What is measured -> (heading, how it is said, whether a higher number is the better one)
 MEASURES = {
@@ -73,11 +74,17 @@ class Comparison(View):
         return path
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        head = ["run", *(name.replace("_", " ") for name in self.switches), *(MEASURES[name][0] for name in self.measures), "state"]
+        spread = self.switches if len(self.switches) <= COLUMNS else []
+        gathered = [name for name in self.switches if name not in spread]
+        states = any(row["state"] != "completed" for row in self.rows)
+        head = ["run", *(["state"] if states else []), *(name.replace("_", " ") for name in spread),
+                *(MEASURES[name][0] for name in self.measures), *(["switches"] if gathered else [])]
         cells = []
         for row in self.rows:
             measured = ["-" if row.get(name) is None else MEASURES[name][1](row[name]) for name in self.measures]
-            cells.append([row["run"], *(words.difference(name, row[name]) for name in self.switches), *measured, row["state"]])
+            on = [words.switch(name, row[name]) for name in gathered]
+            cells.append([row["run"], *([row["state"]] if states else []), *(words.difference(row[name]) for name in spread),
+                          *measured, *([", ".join(filter(None, on)) or "-"] if gathered else [])])
         return head, cells
 
     def _page(self, title: str, about: str) -> str:
@@ -104,7 +111,8 @@ def compare(*jobs, against=None) -> Comparison:
     ``.sort("images/s")`` orders it, ``.csv("runs.csv")`` writes it. Raises UsageError where there is no such run.
     """
     found = runs.several(*jobs)
-    base = runs.one(against) if against is not None else next((run for run in found if "images_per_second" in run.numbers), found[0])
+    timed = [run for run in found if "images_per_second" in run.numbers]
+    base = runs.one(against) if against is not None else (timed or found)[0]
     notes = []
     rows = []
     differing = switches(found)
@@ -137,7 +145,7 @@ def _row(run: Run, base: Run, differing: Sequence[str], comparable: bool) -> dic
         "images_per_second": speed,
         "ratio": speed / other if speed and other and comparable else None,
         "step_ms": found["step_seconds"] * 1000 if "step_seconds" in found else None,
-        "waiting": found["idle"] / found["step_seconds"] if "idle" in found and found.get("step_seconds") else None,
+        "waiting": run.share("idle"),
         "memory_gb": run.memory / 1e9 if run.memory else None,
         "power_w": found.get("power"),
         "joules_per_image": found.get("joules_per_image"),

@@ -13,7 +13,6 @@ from .svg import BAD, RUNS, Panel, Svg, legend, short
 
 BY = ("step", "epoch", "time")
 POINTS = 260  # of a curve: more can't be told apart
-SMALLER = {"time": ("s", 1.0)}
 
 
 def curves(*jobs, by: str = "step") -> View:
@@ -49,7 +48,8 @@ def table(found: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
             run.name, f"{done:,}", f"{done / each:.2f}" if each else "-",
             words.seconds(steps.laid_out(run).end) if done else "-",
             _loss(said.get("loss")), _loss(said.get("validation_loss")),
-            f"{said['validation_accuracy']:.1%}" if "validation_accuracy" in said else "-", f"{best:.1%}" if best is not None else "-",
+            f"{said['validation_accuracy']:.1%}" if "validation_accuracy" in said else "-",
+            f"{best:.1%}" if best is not None else "-",
             "-" if not rates else f"{rates[0]:g}" if min(rates) == max(rates) else f"{min(rates):.2g} to {max(rates):.2g}"])
     return head, cells
 
@@ -76,8 +76,8 @@ def lost_at(run: Run) -> int | None:
     return next((step["step"] for step in run.record.steps if "loss" in step and not math.isfinite(step["loss"])), None)
 
 
-def thinned(points: Sequence[tuple[float, float]], most: int = POINTS) -> tuple[list[tuple[float, float]], list[tuple[float, float, float]]]:
-    """Means over as many neighbours as needed, and (x, lowest, highest) of those; what is no number is left out."""
+def thinned(points: Sequence[tuple[float, float]], most: int = POINTS) -> tuple[list[tuple], list[tuple]]:
+    """Means (x, y) over as many neighbours as needed, and (x, lowest, highest) of those; what is no number is left out."""
     points = [point for point in points if math.isfinite(point[1])]
     size = max(1, math.ceil(len(points) / most))
     means, bands = [], []
@@ -96,12 +96,13 @@ def _figure(found: Sequence[Run], by: str) -> str:
     unit, second = steps._clock(longest) if by == "time" else ({"step": "steps", "epoch": "epochs"}[by], 1.0)
     x = (0, longest / second or 1)
     svg = Svg(900, 490, "loss, accuracy and learning rate")
-    drawn = {name: [(run, _series(run, where[id(run)], name, second), _validations(run, where[id(run)], name, second)) for run in found]
-             for name in ("loss", "accuracy", "lr")}
     for name, left, top, width, height in (("loss", 56, 34, 380, 236), ("accuracy", 512, 34, 380, 236), ("lr", 56, 350, 836, 86)):
-        lines = [(run, *thinned(points), dots) for run, points, dots in drawn[name]]
-        values = [value for _, means, bands, dots in lines
-                  for value in [*(y for _, y in means), *(y for _, y in dots)] if math.isfinite(value)]
+        lines = []
+        for run in found:
+            at = where[id(run)]
+            lines.append((run, *thinned(_series(run.record.steps, at, name, second)),
+                          _series(run.record.validations, at, name, second)))
+        values = [y for _, means, _, dots in lines for _, y in (*means, *dots)]
         panel = Panel(svg, left, top, width, height, x, _range(name, values))
         panel.axis_y({"loss": "loss", "accuracy": "accuracy", "lr": "learning rate"}[name],
                      None if values else [], say=(lambda v: f"{v:.0%}") if name == "accuracy" else short)
@@ -111,11 +112,12 @@ def _figure(found: Sequence[Run], by: str) -> str:
         for number, (run, means, bands, dots) in enumerate(lines):
             colour, dash = RUNS[number % len(RUNS)], "6 4" if number >= len(RUNS) else ""
             if bands and len(found) <= 3 and name != "lr":
-                inside = [(panel.px(px), panel.py(min(high, panel.y1)), panel.py(max(low, panel.y0))) for px, low, high in bands]
-                upper = "L".join(f"{px:.1f} {up:.1f}" for px, up, _ in inside)
-                lower = "L".join(f"{px:.1f} {down:.1f}" for px, _, down in reversed(inside))
-                svg.path(f"M{upper}L{lower}Z", fill=colour, opacity=0.16, width=0)
-            svg.polyline([panel.at(*point) for point in means], colour, 2, dash)
+                upper = [panel.at(x_, min(y, panel.y1)) for x_, _, y in bands]
+                lower = [panel.at(x_, max(y, panel.y0)) for x_, y, _ in reversed(bands)]
+                around = "L".join(f"{px:.1f} {py:.1f}" for px, py in (*upper, *lower))
+                svg.path(f"M{around}Z", fill=colour, opacity=0.16, width=0)
+            svg.polyline([panel.at(x_, min(y, panel.y1)) for x_, y in means], colour, 2, dash)
+            dots = [(x_, min(y, panel.y1)) for x_, y in dots]
             svg.polyline([panel.at(*point) for point in dots], colour, 1, "2 3", 0.8)
             for point in dots if len(dots) <= 60 else ():
                 svg.dot(*panel.at(*point), colour, 4, f"{run.name}: validation {name} {point[1]:.4g}")
@@ -135,13 +137,9 @@ def _positions(run: Run, by: str) -> dict[int, float]:
     return {step["step"]: step["step"] / each for step in run.record.steps}
 
 
-def _series(run: Run, where: dict[int, float], name: str, second: float) -> list[tuple[float, float]]:
-    return [(where[step["step"]] / second, step[name]) for step in run.record.steps if name in step and step["step"] in where]
-
-
-def _validations(run: Run, where: dict[int, float], name: str, second: float) -> list[tuple[float, float]]:
-    return [(where[event["step"]] / second, event[name]) for event in run.record.validations
-            if name in event and event["step"] in where and math.isfinite(event[name])]
+def _series(events: Sequence[dict], where: dict[int, float], name: str, second: float) -> list[tuple[float, float]]:
+    return [(where[event["step"]] / second, event[name]) for event in events
+            if name in event and event.get("step") in where and math.isfinite(event[name])]
 
 
 def _range(name: str, values: Sequence[float]) -> tuple[float, float]:
@@ -153,6 +151,6 @@ def _range(name: str, values: Sequence[float]) -> tuple[float, float]:
     if name == "lr":
         return 0, (high or 1) * 1.15
     ordered = sorted(values)
-    usual = ordered[int(len(ordered) * 0.98)] if len(ordered) >= 50 else high  # one bad step must not flatten all others
+    top = min(high, 1.25 * max(values[0], ordered[int(len(ordered) * 0.98)]))  # one bad step must not flatten all others
     low = ordered[0]
-    return min(low, max(0.0, low - 0.08 * (usual - low))), usual + 0.05 * ((usual - low) or 1)
+    return min(low, max(0.0, low - 0.08 * (top - low))), top + 0.05 * ((top - low) or 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from . import page, runs, words
 from .page import View
 from .runs import Run
-from .svg import BAD, BLUE, CARE, GREY, MEMORY, ORANGE, Panel, Svg, legend, nice_top, short
+from .svg import BAD, CARE, GREY, MEMORY, POWER, SPEED, Panel, Svg, legend, nice_top
 
 STATES = {"adam": 2, "adamw": 2, "lamb": 2}  # numbers that an optimizer keeps per parameter; SGD keeps one with momentum
 
@@ -19,6 +19,9 @@ class Fit:
 
     model: float
     image: float
+
+    def at(self, batch: float) -> float:
+        return self.model + self.image * batch
 
     def largest(self, limit: float) -> int:
         return max(0, int((limit - self.model) / self.image))
@@ -34,7 +37,8 @@ def memory_sweep(*jobs) -> View:
     title = "memory and speed against the batch size"
     notes = notes_on(found, known)
     if not known:
-        return View(title, "\n".join([title, *(f"  {line}" for line in notes)]), page.headline(title) + "".join(map(page.quiet, notes)))
+        text = "\n".join([title, *(f"  {line}" for line in notes)])
+        return View(title, text, page.headline(title) + "".join(map(page.quiet, notes)))
     fitted = fit([(run.start["batch_size"], run.memory) for run in known if ended(run)])
     said = [*findings(known, fitted), *notes]
     head, cells = table(known)
@@ -58,6 +62,12 @@ def fit(points: Sequence[tuple[int, float]]) -> Fit | None:
     return Fit(model, image) if image > 0 and model > 0 else None
 
 
+def reserved(known: Sequence[Run]) -> Fit | None:
+    """The line of what the allocator holds, which is what meets the card's limit."""
+    points = [(run.start["batch_size"], run.numbers.get("memory_reserved")) for run in known if ended(run)]
+    return fit([(batch, held) for batch, held in points if held is not None])
+
+
 def counted(run: Run) -> list[tuple[str, float]]:
     """What parameters, gradients and the optimizer's state take, counted from the number of parameters (4 bytes each)."""
     parameters, args = run.start.get("parameters"), run.args
@@ -70,14 +80,17 @@ def counted(run: Run) -> list[tuple[str, float]]:
 
 def table(known: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     power = any("power" in run.numbers for run in known)
-    head = ["batch", "memory", "images/s", *(["power", "J/image"] if power else []), "state"]
+    on_gpu = any(run.on_gpu for run in known)
+    head = ["batch", "memory", *(["reserved"] if on_gpu else []), "images/s", *(["power", "J/image"] if power else []), "state"]
     cells = []
     for run in known:
         found = run.numbers
-        row = [str(run.start["batch_size"]), words.gigabytes(run.memory) if run.memory else "-",
+        reserved = [words.gigabytes(found["memory_reserved"]) if "memory_reserved" in found else "-"] if on_gpu else []
+        row = [str(run.start["batch_size"]), words.gigabytes(run.memory) if run.memory else "-", *reserved,
                words.number(found["images_per_second"]) if "images_per_second" in found else "-"]
         if power:
-            row += [f"{words.number(found[name])}{unit}" if name in found else "-" for name, unit in (("power", " W"), ("joules_per_image", ""))]
+            row += [f"{words.number(found[name])}{unit}" if name in found else "-"
+                    for name, unit in (("power", " W"), ("joules_per_image", ""))]
         cells.append([*row, run.state.lower().replace("_", " ")])
     return head, cells
 
@@ -87,7 +100,7 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
     out = []
     run, limit = known[0], known[0].machine.get("gpu_memory")
     if fitted:
-        whose = "the model with its gradients and optimizer" if run.on_gpu else "the model, its optimizer, Python and its libraries"
+        whose = "the model with its gradients and optimizer" + ("" if run.on_gpu else ", Python and its libraries")
         out.append(f"{words.gigabytes(fitted.model)} do not depend on the batch ({whose}); "
                    f"activations take {words.number(fitted.image / 1e6)} MB an image.")
     elif len([run for run in known if ended(run)]) > 1:
@@ -97,22 +110,27 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
     if parts := counted(run):
         total = words.gigabytes(sum(size for _, size in parts))
         out.append("By count: " + ", ".join(f"{name} {words.gigabytes(size)}" for name, size in parts) + f", together {total}.")
-    if fitted and limit:
-        out.append(f"By this line the card's {words.gigabytes(limit)} would hold a batch of {fitted.largest(limit):,}.")
+    if (line := reserved(known)) and limit:
+        out.append(f"What the allocator reserves would fill the card's {words.gigabytes(limit)} at a batch of about "
+                   f"{line.largest(limit):,}.")
     broke = [run.start["batch_size"] for run in known if run.state == "OUT_OF_MEMORY"]
     held = [run.start["batch_size"] for run in known if run.state == "COMPLETED"]
     if broke:
         out.append(f"Out of memory at a batch of {min(broke):,}" + (f"; {max(held):,} fitted." if held else "."))
-    best = max((run for run in known if "images_per_second" in run.numbers), key=lambda run: run.numbers["images_per_second"], default=None)
-    if best:
-        out.append(f"Fastest: a batch of {best.start['batch_size']:,} with {words.number(best.numbers['images_per_second'])} images/s.")
+    timed = [(run.numbers["images_per_second"], run.start["batch_size"]) for run in known if "images_per_second" in run.numbers]
+    if timed:
+        speed, batch = max(timed)
+        out.append(f"Fastest: a batch of {batch:,} with {words.number(speed)} images/s.")
     return out
 
 
 def notes_on(found: Sequence[Run], known: Sequence[Run]) -> list[str]:
     """What to know before reading the figure."""
-    out = [f"{run.name} is left out: {run.unreadable or 'its record does not say its batch size'} ({run.state.lower().replace('_', ' ')})."
-           for run in found if run not in known]
+    out = []
+    for run in found:
+        if run not in known:
+            why = run.unreadable or "its record does not say its batch size"
+            out.append(f"{run.name} is left out: {why} ({run.state.lower().replace('_', ' ')}).")
     for name in ("model", "image size", "device"):
         if len({str(run.unlike[name]) for run in known}) > 1:
             out.append(f"The runs differ in {name}: their memory can't be compared.")
@@ -131,9 +149,9 @@ def _figure(known: Sequence[Run], fitted: Fit | None) -> str:
     x = (0, max(batches) * 1.05)
     panel = Panel(svg, left, 34, across, 210, x, (0, top))
     if fitted:
-        last = max([run.start["batch_size"] for run in held])
-        ends = [panel.at(0, fitted.model / 1e9), panel.at(last, fitted.model / 1e9), panel.at(last, (fitted.model + fitted.image * last) / 1e9)]
-        (x0, y0), (x1, y1), (x2, y2) = ends
+        last = max(run.start["batch_size"] for run in held)
+        (x0, y0), (x1, y1) = panel.at(0, fitted.model / 1e9), panel.at(last, fitted.model / 1e9)
+        x2, y2 = panel.at(last, fitted.at(last) / 1e9)
         svg.path(f"M{x0} {y0}L{x1} {y1}L{x2} {y2}Z", fill=MEMORY, opacity=0.35, tip="activations")
         svg.rect(x0, y0, x1 - x0, panel.py(0) - y0, MEMORY, "what does not depend on the batch", opacity=0.85)
     panel.axis_y("GB of GPU memory" if known[0].on_gpu else "GB of host memory")
@@ -142,6 +160,10 @@ def _figure(known: Sequence[Run], fitted: Fit | None) -> str:
         y = panel.py(limit / 1e9)
         svg.line(left, y, left + across, y, BAD, 2, dash="7 5")
         svg.text(left + 6, y - 6, f"the card's {words.gigabytes(limit)}", fill=BAD, weight=600)
+    line = reserved(known)
+    if line and limit:  # on to where it meets the limit, if that is in the picture
+        until = min(line.largest(limit), x[1])
+        svg.polyline([panel.at(0, line.at(0) / 1e9), panel.at(until, line.at(until) / 1e9)], MEMORY, 1.5, dash="5 4")
     for run in held:
         batch = run.start["batch_size"]
         px, py = panel.at(batch, run.memory / 1e9)
@@ -156,7 +178,8 @@ def _figure(known: Sequence[Run], fitted: Fit | None) -> str:
             svg.cross(px, panel.py(0) - 10, CARE, 5, f"batch {run.start['batch_size']}: {run.state.lower()}")
     _speed(svg, known, Panel(svg, left, 306, across, 140, x, (0, 1)), batches)
     entries = [("activations", MEMORY + "59"), ("what does not depend on the batch", MEMORY)] if fitted else []
-    entries += [("images/s", BLUE)] + ([("power", ORANGE)] if any("power" in run.numbers for run in known) else [])
+    entries += [("dashed: reserved", MEMORY)] if line and limit else []
+    entries += [("images/s", SPEED)] + ([("power", POWER)] if any("power" in run.numbers for run in known) else [])
     return str(svg) + legend(entries)
 
 
@@ -168,13 +191,14 @@ def _speed(svg: Svg, known: Sequence[Run], panel: Panel, batches: Sequence[int])
     panel.axis_x("images of a batch (per process)", batches)
     if not fast:
         svg.text(panel.left + panel.width / 2, panel.top + panel.height / 2, "no timed steps", anchor="middle", fill=GREY)
-    svg.polyline([panel.at(*point) for point in fast], BLUE, 2.5)
+    svg.polyline([panel.at(*point) for point in fast], SPEED, 2.5)
     for batch, speed in fast:
-        svg.dot(*panel.at(batch, speed), BLUE, 4.5, f"batch {batch}: {words.number(speed)} images/s")
+        svg.dot(*panel.at(batch, speed), SPEED, 4.5, f"batch {batch}: {words.number(speed)} images/s")
     watts = [(run.start["batch_size"], run.numbers["power"]) for run in known if "power" in run.numbers]
     if watts:
-        second = Panel(svg, panel.left, panel.top, panel.width, panel.height, (panel.x0, panel.x1), (0, nice_top(max(w for _, w in watts) * 1.05, 4)))
-        second.axis_y("W", say=short, right=True, colour=ORANGE)
-        svg.polyline([second.at(*point) for point in watts], ORANGE, 2, dash="5 4")
+        top = nice_top(max(power for _, power in watts) * 1.05, 4)
+        second = Panel(svg, panel.left, panel.top, panel.width, panel.height, (panel.x0, panel.x1), (0, top))
+        second.axis_y("power, W", right=True)
+        svg.polyline([second.at(*point) for point in watts], POWER, 2, dash="5 4")
         for batch, power in watts:
-            svg.dot(*second.at(batch, power), ORANGE, 4, f"batch {batch}: {words.number(power)} W")
+            svg.dot(*second.at(batch, power), POWER, 4, f"batch {batch}: {words.number(power)} W")

@@ -66,8 +66,9 @@ def write(file: str | Path, views: Sequence[View], title: str) -> Path:
 
 
 def headline(words: str, aside: str = "") -> str:
-    quiet = f'<span style="{QUIET}; font-weight: 400; font-size: 13px; margin-left: 10px">{html.escape(aside)}</span>' if aside else ""
-    return f'<div style="font-size: 17px; font-weight: 600; margin: 0 0 4px">{html.escape(words)}{quiet}</div>'
+    style = f"{QUIET}; font-weight: 400; font-size: 13px; margin-left: 10px"
+    more = f'<span style="{style}">{html.escape(aside)}</span>' if aside else ""
+    return f'<div style="font-size: 17px; font-weight: 600; margin: 0 0 4px">{html.escape(words)}{more}</div>'
 
 
 def quiet(words: str) -> str:
@@ -77,8 +78,8 @@ def quiet(words: str) -> str:
 def note(words: str, colour: str, more: str = "") -> str:
     """A line that must not be overlooked, with a second one in plain type."""
     rest = f'<div style="margin-top: 2px">{html.escape(more)}</div>' if more else ""
-    return (f'<div style="border-left: 4px solid {colour}; background: rgba(128, 128, 128, .1); padding: 6px 12px; margin: 8px 0">'
-            f'<div style="font-weight: 600; overflow-wrap: anywhere">{html.escape(words)}</div>{rest}</div>')
+    style = f"border-left: 4px solid {colour}; background: rgba(128, 128, 128, .1); padding: 6px 12px; margin: 8px 0"
+    return (f'<div style="{style}"><div style="font-weight: 600; overflow-wrap: anywhere">{html.escape(words)}</div>{rest}</div>')
 
 
 def rows(rows_: Sequence[tuple[str, str]]) -> str:
@@ -92,13 +93,13 @@ def table_html(head: Sequence[str], cells: Sequence[Sequence[str]], bars: Mappin
     """Columns; ``bars``: by heading, how far each cell is filled (0 to 1); ``colours``: by heading, those of the cells' text."""
     right = _right(head, cells)
     align = ["right" if is_right else "left" for is_right in right]
-    top = "".join(f'<th style="text-align: {side}; padding: 3px 10px; border-bottom: 1px solid {LINE}; vertical-align: bottom">'
+    top = "".join(f'<th style="text-align: {side}; padding: 3px 8px; border-bottom: 1px solid {LINE}; vertical-align: bottom">'
                   f'{html.escape(name)}</th>' for name, side in zip(head, align))
     out = [f"<tr>{top}</tr>"]
     for number, row in enumerate(cells):
         line = []
         for name, cell, side in zip(head, row, align):
-            style = f"text-align: {side}; padding: 3px 10px; white-space: nowrap"
+            style = f"text-align: {side}; padding: 3px 8px; " + ("min-width: 220px" if len(cell) > 40 else "white-space: nowrap")
             if bars and name in bars:
                 filled = bars[name][number]
                 style += f"; background: linear-gradient(90deg, {BAR} {filled:.1%}, transparent {filled:.1%}); min-width: 90px"

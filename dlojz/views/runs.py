@@ -14,11 +14,10 @@ from ..jobs.job import Group, Job, load
 from ..records import Record
 from . import words
 
-NUMBERS = ("step", "epoch", "lr", "images", "seconds", "loading", "idle", "copy", "forward", "backward", "update", "loss", "accuracy",
-           "bytes", "batch_size", "image_size", "world_size", "global_batch", "parameters", "steps_per_epoch", "epochs",
-           "total_steps", "warmup_steps", "resumed_at", "time", "steps", "host_memory", "memory_allocated", "memory_reserved",
-           "power", "joules_per_image", "allocated", "reserved", "total")
-MAY_BE_INFINITE = ("loss",)
+NUMBERS = ("step", "epoch", "lr", "images", "seconds", "loading", "idle", "copy", "forward", "backward", "update",
+           "loss", "accuracy", "bytes", "batch_size", "image_size", "world_size", "global_batch", "parameters",
+           "steps_per_epoch", "epochs", "total_steps", "warmup_steps", "resumed_at", "time", "steps", "host_memory",
+           "memory_allocated", "memory_reserved", "power", "joules_per_image", "allocated", "reserved", "total", "gpu_memory")
 TABLES = ("machine", "versions", "args", "switches")
 TEXTS = ("model", "status", "kind", "message", "advice", "lab")
 
@@ -72,9 +71,13 @@ class Run:
 
     @property
     def memory(self) -> float | None:
-        """Peak bytes: what the allocator held of the card, else what tensors took, else the host's."""
-        names = ("memory_reserved", "memory_allocated") if self.on_gpu else ("host_memory",)
-        return next((self.numbers[name] for name in names if name in self.numbers), None)
+        """Peak bytes: what tensors took of the card, on a CPU what the process took of the host."""
+        return self.numbers.get("memory_allocated" if self.on_gpu else "host_memory")
+
+    def share(self, name: str) -> float | None:
+        """Which part of a step a phase takes, or the loading; None where that was not measured."""
+        found = self.numbers
+        return found[name] / found["step_seconds"] if name in found and found.get("step_seconds") else None
 
     @property
     def unlike(self) -> dict:
@@ -178,18 +181,27 @@ def clean(record: Record) -> Record:
     events = []
     for event in record.events:
         fixed = {name: value for name, value in event.items() if _fits(name, value)}
-        wrong = wrong or len(fixed) != len(event)
+        for name in TABLES:
+            if name in fixed:
+                fixed[name] = {key: value for key, value in fixed[name].items() if _plain(key, value)}
+        wrong = wrong or fixed != event
         events.append(fixed)
     return Record(events, record.torn) if wrong else record
 
 
 def _fits(name: str, value) -> bool:
     if name in NUMBERS:
-        plain = type(value) in (int, float)
-        return plain and (math.isfinite(value) or name in MAY_BE_INFINITE) and (name in MAY_BE_INFINITE or value >= 0)
+        return type(value) in (int, float) and (name == "loss" or 0 <= value < math.inf)
     if name in TABLES:
         return isinstance(value, dict)
     return isinstance(value, str) if name in TEXTS else True
+
+
+def _plain(name: str, value) -> bool:
+    """What may stand in a table of a ``start`` event."""
+    if name == "gpu_memory":
+        return _fits(name, value)
+    return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
 
 
 # --- in words ------------------------------------------------------------------------------------------------------------

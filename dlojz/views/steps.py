@@ -14,7 +14,7 @@ from .svg import NAMES, PHASE, Panel, Svg, legend, short
 
 WIDTH, LEFT, ACROSS = 900, 76, 806
 COLUMNS = 403  # of the picture of a whole run: 2 pixels each
-ZOOM = 6  # steps of a closer look
+ZOOM, MOST = 6, 200  # steps of a closer look, and as many as can be asked for
 WHOLE = "#6C8EAD"  # a step whose phases were not timed
 
 
@@ -49,9 +49,9 @@ def timeline(job, steps: tuple[int, int] | None = None) -> View:
     face = board.face_of(run)
     title = f"timeline of {run.name}: {face[0]}"
     if not course.steps:
-        said = [*face[1:], "no step is recorded" + (" yet" if run.state in ("PENDING", "RUNNING") else "")]
-        body = board.face_page(run, face) + page.quiet(said[-1])
-        return View(f"timeline of {run.name}", page.listed(title, [("", line) for line in said]), page.headline(run.name) + body)
+        none = "no step is recorded" + (" yet" if run.state in ("PENDING", "RUNNING") else "")
+        text = page.listed(title, [("", line) for line in (*face[1:], none)])
+        return View(f"timeline of {run.name}", text, page.headline(run.name) + board.face_page(run, face) + page.quiet(none))
     chosen = _window(course, steps)
     rows = findings(run, course)
     body = page.headline(f"Timeline of {run.name}", runs.what(run))
@@ -95,13 +95,15 @@ def findings(run: Run, course: Course) -> list[tuple[str, str]]:
         rows.append(("warm-up", f"{words.counted(len(warm), 'step')} in {words.seconds(sum(warm))}, left out of averages"))
     timed = run.record.timed_steps
     if timed:
-        rows.append(("a step", f"{words.seconds(found['step_seconds'])} on average, {words.seconds(median(timed))} in the middle"))
+        middle = words.seconds(median(timed))
+        rows.append(("a step", f"{words.seconds(found['step_seconds'])} on average, {middle} in the middle"))
         slowest = max(timed, key=lambda step: step["seconds"])
         rows.append(("slowest", f"step {slowest['step']:,}: {words.seconds(slowest['seconds'])}{_most(slowest)}"))
-        for name, what in (("idle", "the device waits"), ("loading", "the process waits for its loader")):
+        waits = (("idle", "waiting", "the device waits"), ("loading", "loader", "the process waits for its loader"))
+        for name, title, what in waits:
             if name in found:
-                share = words.share(found[name] / found["step_seconds"])
-                rows.append(("loader" if name == "loading" else "waiting", f"{what} {words.seconds(found[name])} a step, {share} of it"))
+                share = words.share(run.share(name) or 0)
+                rows.append((title, f"{what} {words.seconds(found[name])} a step, {share} of it"))
     other = sum(span.end - span.begin for span in course.device if span.what == "other")
     if other:
         rows.append(("other", f"validation and checkpoints took {words.seconds(other)}"))
@@ -130,11 +132,13 @@ def _window(course: Course, asked: tuple[int, int] | None) -> list[tuple[str, in
         try:
             first, last = (int(number) for number in asked)
         except (TypeError, ValueError):
-            raise UsageError(f"steps={asked!r}: give the first and the last one, such as steps=(100, 120)") from None
+            raise UsageError(f"steps={asked!r}: give the first and the last, such as steps=(100, 120)") from None
         inside = [i for i, step in enumerate(steps) if first <= step["step"] <= last]
         if not inside:
-            raise UsageError(f"steps {first} to {last} are not in the record: it has {steps[0]['step']} to {steps[-1]['step']}")
-        return [(f"steps {steps[inside[0]]['step']:,} to {steps[inside[-1]]['step']:,}", inside[0], min(inside[-1], inside[0] + 199))]
+            there = f"{steps[0]['step']} to {steps[-1]['step']}"
+            raise UsageError(f"steps {first} to {last} are not in the record: it has {there}")
+        first, last = inside[0], min(inside[-1], inside[0] + MOST - 1)
+        return [(f"steps {steps[first]['step']:,} to {steps[last]['step']:,}", first, last)]
     count = len(steps)
     if count <= ZOOM:
         return [("from near", 0, count - 1)]
@@ -143,7 +147,8 @@ def _window(course: Course, asked: tuple[int, int] | None) -> list[tuple[str, in
     if len(timed) >= ZOOM:
         length = [(steps[i]["seconds"], i) for i in timed]
         middle = sorted(length)[len(length) // 2][0]
-        first = min(timed[: len(timed) - ZOOM + 1], key=lambda i: abs(sum(s["seconds"] for s in steps[i:i + ZOOM]) - ZOOM * middle))
+        sums = {i: sum(step["seconds"] for step in steps[i : i + ZOOM]) for i in timed[: len(timed) - ZOOM + 1]}
+        first = min(sums, key=lambda i: abs(sums[i] - ZOOM * middle))
         windows.append(("steps as most of them are", first, first + ZOOM - 1))
         slowest = max(length)
         if slowest[0] > 1.5 * middle and not first <= slowest[1] < first + ZOOM:
@@ -157,7 +162,9 @@ def _window(course: Course, asked: tuple[int, int] | None) -> list[tuple[str, in
 
 def _clock(seconds: float) -> tuple[str, float]:
     """The unit of a time axis this long, and how many seconds one is."""
-    return ("ms", 1e-3) if seconds < 1 else ("s", 1.0) if seconds < 300 else ("min", 60.0) if seconds < 3 * 3600 else ("h", 3600.0)
+    if seconds < 1:
+        return "ms", 1e-3
+    return ("s", 1.0) if seconds < 300 else ("min", 60.0) if seconds < 3 * 3600 else ("h", 3600.0)
 
 
 def shares(spans: Sequence[Span], end: float, columns: int) -> dict[str, list[float]]:
@@ -214,8 +221,8 @@ def _whole(run: Run, course: Course) -> str:
     for panel, name in ((device, "device"), (loader, "loader")):
         svg.text(LEFT - 10, panel.top + panel.height / 2 + 4, name, 13, "end", 600)
         svg.line(LEFT, panel.top + panel.height, LEFT + ACROSS, panel.top + panel.height, opacity=0.35)
-    svg.text(LEFT - 44, 16, "the whole run", 13, weight=600)
-    svg.text(LEFT + 60, 16, "height: share of the time", opacity=0.7)
+    svg.text(LEFT, 16, "the whole run", 13, weight=600)
+    svg.text(LEFT + 112, 16, "height: share of the time", opacity=0.7)
     _warmup(svg, course, device)
     loader.axis_x(unit)
     return str(svg)
@@ -225,7 +232,7 @@ def _warmup(svg: Svg, course: Course, panel: Panel) -> None:
     """A bracket over the steps that are left out of averages, and one over the first of them."""
     warm = [i for i, step in enumerate(course.steps) if step.get("warmup")]
     first = course.begins[1] if len(course.steps) > 1 else course.end
-    until = (course.begins + [course.end])[max(warm) + 1] if warm else first
+    until = [*course.begins, course.end][max(warm) + 1] if warm else first
     x0 = panel.left
     x1, x2 = (x0 + seconds / course.end * panel.width for seconds in (first, until))
     svg.path(f"M{x0:.1f} 40V34H{max(x2, x0 + 2):.1f}V40", "currentColor", width=1.5, opacity=0.6)
@@ -240,7 +247,7 @@ def _warmup(svg: Svg, course: Course, panel: Panel) -> None:
 
 def _near(course: Course, windows: Sequence[tuple[str, int, int]]) -> str:
     """A few steps from near: each phase as a bar, the loader's wait below where it belongs."""
-    tall = 128
+    tall = 118
     svg = Svg(WIDTH, tall * len(windows) + 4, "a few steps from near")
     of_step: dict[int, list[Span]] = {}
     wanted = {course.steps[i]["step"] for _, first, last in windows for i in range(first, last + 1)}
@@ -255,7 +262,7 @@ def _near(course: Course, windows: Sequence[tuple[str, int, int]]) -> str:
         unit, second = _clock(end - begin)
         device = Panel(svg, LEFT, top + 36, ACROSS, 30, (0, (end - begin) / second), (0, 1))
         loader = Panel(svg, LEFT, top + 70, ACROSS, 14, (0, (end - begin) / second), (0, 1))
-        svg.text(LEFT - 44, top + 14, title, 13, weight=600)
+        svg.text(LEFT, top + 14, title, 13, weight=600)
         seen = -99.0
         for i in range(first, last + 1):
             step = course.steps[i]

@@ -14,7 +14,7 @@ PHASE = {"idle": VERMILLION, "copy": ORANGE, "forward": SKY, "backward": BLUE, "
 NAMES = {"idle": "waiting for data", "copy": "copy", "forward": "forward", "backward": "backward", "update": "update",
          "loading": "the process waits for its loader", "other": "validation, checkpoint"}
 RUNS = (BLUE, VERMILLION, GREEN, ORANGE, PINK, SKY)  # of several runs in one figure; then again, dashed
-MEMORY = "#9B72CF"
+MEMORY, SPEED, POWER = "#9B72CF", "#1a7fd4", "currentColor"  # what is no phase
 GOOD, BAD, CARE = "#2f9e5f", "#d93a3f", "#c98500"  # as the verbs of the labs have them
 SMALL, PLAIN = 12, 13
 
@@ -33,7 +33,8 @@ class Svg:
         edge = f' stroke="{stroke}"' if stroke else ""
         faint = f' fill-opacity="{opacity:g}"' if opacity < 1 else ""
         round_ = f' rx="{radius:g}"' if radius else ""
-        shape = f'<rect x="{x:.2f}" y="{y:.2f}" width="{max(w, 0):.2f}" height="{max(h, 0):.2f}" fill="{fill}"{faint}{round_}{edge}'
+        place = f'x="{x:.2f}" y="{y:.2f}" width="{max(w, 0):.2f}" height="{max(h, 0):.2f}"'
+        shape = f'<rect {place} fill="{fill}"{faint}{round_}{edge}'
         self.add(f"{shape}><title>{html.escape(tip)}</title></rect>" if tip else f"{shape}/>")
 
     def line(self, x1, y1, x2, y2, stroke="currentColor", width=1.0, opacity=1.0, dash="") -> None:
@@ -64,8 +65,8 @@ class Svg:
         self.add(f"{shape}><title>{html.escape(tip)}</title></circle>" if tip else f"{shape}/>")
 
     def cross(self, x, y, stroke, size=6.0, tip="") -> None:
-        self.path(f"M{x - size:.1f} {y - size:.1f}L{x + size:.1f} {y + size:.1f}M{x - size:.1f} {y + size:.1f}L{x + size:.1f} {y - size:.1f}",
-                  stroke, width=3, tip=tip)
+        left, right, up, down = (f"{value:.1f}" for value in (x - size, x + size, y - size, y + size))
+        self.path(f"M{left} {up}L{right} {down}M{left} {down}L{right} {up}", stroke, width=3, tip=tip)
 
     def text(self, x, y, words, size=SMALL, anchor="start", weight=400, opacity=1.0, fill="currentColor", turn=0) -> None:
         turned = f' transform="rotate({turn} {x:.1f} {y:.1f})"' if turn else ""
@@ -84,7 +85,8 @@ class Svg:
 class Panel:
     """The area of a chart: from data to pixels, with axes that carry units. ``x`` and ``y`` are (lowest, highest)."""
 
-    def __init__(self, svg: Svg, left: float, top: float, width: float, height: float, x: tuple[float, float], y: tuple[float, float]):
+    def __init__(self, svg: Svg, left: float, top: float, width: float, height: float,
+                 x: tuple[float, float], y: tuple[float, float]):
         self.svg, self.left, self.top, self.width, self.height = svg, left, top, width, height
         self.x0, self.x1 = x if x[1] > x[0] else (x[0], x[0] + 1)
         self.y0, self.y1 = y if y[1] > y[0] else (y[0], y[0] + 1)
@@ -98,7 +100,8 @@ class Panel:
     def py(self, y: float) -> float:
         return self.top + self.height - (y - self.y0) / (self.y1 - self.y0) * self.height
 
-    def axis_y(self, title: str, values: Sequence[float] | None = None, say=None, right: bool = False, colour: str = "currentColor") -> None:
+    def axis_y(self, title: str, values: Sequence[float] | None = None, say=None, right: bool = False,
+               colour: str = "currentColor") -> None:
         """Ticks to the left (or right) with faint lines across, and the title above them."""
         values = ticks(self.y0, self.y1) if values is None else values
         say = say or short
@@ -112,7 +115,7 @@ class Panel:
         self.svg.text(x, self.top - 12, title, size=PLAIN, anchor="end" if right else "start", weight=600, fill=colour)
 
     def axis_x(self, title: str, values: Sequence[float] | None = None, say=None) -> None:
-        values = ticks(self.x0, self.x1) if values is None else values
+        values = ticks(self.x0, self.x1, 9) if values is None else values
         say = say or short
         bottom = self.top + self.height
         self.svg.line(self.left, bottom, self.left + self.width, bottom, opacity=0.4)
@@ -131,8 +134,8 @@ class Panel:
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers from low to high: steps of 1, 2 or 5 times a power of ten."""
-    step = nice_step((high - low) / max(most - 1, 1))
+    """Round numbers from low to high, about ``most`` of them: steps of 1, 2 or 5 times a power of ten."""
+    step = nice_step((high - low) / most)
     first = math.ceil(low / step - 1e-9)
     return [round(step * i, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
@@ -172,5 +175,5 @@ def legend(entries: Sequence[tuple[str, str]]) -> str:
     out = []
     for name, colour in entries:
         patch = f'<span style="display: inline-block; width: 11px; height: 11px; background: {colour}; margin-right: 5px"></span>'
-        out.append(f'<span style="white-space: nowrap; margin-right: 16px">{patch}{html.escape(name)}</span>')
+        out.append(f'<span style="white-space: nowrap; margin-right: 12px">{patch}{html.escape(name)}</span>')
     return f'<div style="font-size: 12px; margin: 4px 0">{"".join(out)}</div>'

@@ -107,10 +107,18 @@ def switches(args: dict, unwritten: set[str] | frozenset = frozenset()) -> list[
     return said
 
 
-def difference(key: str, value) -> str:
-    """A switch in a table of runs: its value as one would type it."""
+def switch(name: str, value) -> str:
+    """A switch and its value where it is on: ``amp bf16``, ``channels last``; else an empty text."""
+    if value is None or value is False or value == "off":
+        return ""
+    said = name.replace("_", " ")
+    return said if value is True else f"{said} {difference(value)}"
+
+
+def difference(value) -> str:
+    """The value of a switch in a table of runs."""
     if value is True:
         return "on"
-    if value in (False, None, "off"):
+    if value is None or value is False or value == "off":
         return "-"
     return f"{value:g}" if isinstance(value, float) else str(value)
