@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     verb.set_defaults(run=course)
 
     verb = verbs.add_parser("report", help="what runs measured and how they compare, as text or as a page with figures")
-    verb.add_argument("jobs", nargs="+", metavar="JOB", help="a run (amp-002), a name for its latest run (amp), or a run's folder")
+    verb.add_argument("jobs", nargs="+", metavar="JOB", help="a run (amp-002), a name for its latest run (amp), or its folder")
     verb.add_argument("--against", metavar="JOB", help="the run to compare with")
     verb.add_argument("--html", metavar="FILE", help="write it to one HTML file, which opens offline, in place of text")
     verb.set_defaults(run=report)

@@ -241,7 +241,7 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
         rows.append(("this run", f"took {words.seconds(found['run_seconds'])}"))
     if "validation_accuracy" in found:
         said = f"accuracy {found['validation_accuracy']:.1%}"
-        said += f", loss {found['validation_loss']:.4f}" if "validation_loss" in found else ""
+        said += f", loss {words.loss(found['validation_loss'])}" if "validation_loss" in found else ""
         said += f" of {words.counted(found['validation_images'], 'image')}" if "validation_images" in found else ""
         rows.append(("validation", said))
     return rows

@@ -55,7 +55,7 @@ def table(found: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
 
 
 def _loss(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}" if math.isfinite(value) else words.number(value)
+    return "-" if value is None else words.loss(value)
 
 
 def notes_on(run: Run) -> list[str]:

@@ -103,7 +103,7 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
         whose = "the model with its gradients and optimizer" + ("" if run.on_gpu else ", Python and its libraries")
         out.append(f"{words.gigabytes(fitted.model)} do not depend on the batch ({whose}); "
                    f"activations take {words.number(fitted.image / 1e6)} MB an image.")
-    elif len([run for run in known if ended(run)]) > 1:
+    elif len({run.start["batch_size"] for run in known if ended(run)}) > 1:
         out.append("The runs do not lie on a rising line: what belongs to the model and what to the batch can't be separated.")
     else:
         out.append("Two batch sizes that fit are needed to separate what belongs to the model from what belongs to the batch.")

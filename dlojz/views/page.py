@@ -12,6 +12,7 @@ from ..errors import UsageError
 BOX = ("max-width: 960px; margin: 6px 0; color: var(--jp-content-font-color1, inherit); line-height: 1.35; font-size: 14px; "
        "font-family: var(--jp-ui-font-family, system-ui, sans-serif); text-align: left")
 QUIET = "opacity: .72"
+LONG = ("switches",)  # columns whose cells may take several lines
 BAR = "rgba(26, 127, 212, .3)"
 LINE = "rgba(128, 128, 128, .35)"
 
@@ -99,7 +100,7 @@ def table_html(head: Sequence[str], cells: Sequence[Sequence[str]], bars: Mappin
     for number, row in enumerate(cells):
         line = []
         for name, cell, side in zip(head, row, align):
-            style = f"text-align: {side}; padding: 3px 8px; " + ("min-width: 220px" if len(cell) > 40 else "white-space: nowrap")
+            style = f"text-align: {side}; padding: 3px 8px; " + ("min-width: 130px" if name in LONG else "white-space: nowrap")
             if bars and name in bars:
                 filled = bars[name][number]
                 style += f"; background: linear-gradient(90deg, {BAR} {filled:.1%}, transparent {filled:.1%}); min-width: 90px"

@@ -14,12 +14,14 @@ from ..jobs.job import Group, Job, load
 from ..records import Record
 from . import words
 
-NUMBERS = ("step", "epoch", "lr", "images", "seconds", "loading", "idle", "copy", "forward", "backward", "update",
+NUMBERS = frozenset(("step", "epoch", "lr", "images", "seconds", "loading", "idle", "copy", "forward", "backward", "update",
            "loss", "accuracy", "bytes", "batch_size", "image_size", "world_size", "global_batch", "parameters",
            "steps_per_epoch", "epochs", "total_steps", "warmup_steps", "resumed_at", "time", "steps", "host_memory",
-           "memory_allocated", "memory_reserved", "power", "joules_per_image", "allocated", "reserved", "total", "gpu_memory")
+           "memory_allocated", "memory_reserved", "power", "joules_per_image", "allocated", "reserved", "total", "gpu_memory",
+           "mom", "wd", "accumulate", "num_workers", "prefetch_factor"))
 TABLES = ("machine", "versions", "args", "switches")
-TEXTS = ("model", "status", "kind", "message", "advice", "lab")
+TEXTS = frozenset(("model", "status", "kind", "message", "advice", "lab", "optimizer", "schedule", "data",
+                   "device", "gpu", "cpu"))
 
 
 @dataclass
@@ -177,16 +179,20 @@ def state_of(record: Record) -> str:
 
 def clean(record: Record) -> Record:
     """The record without fields that are not what they should be: a file that somebody edited, or that a bug wrote."""
-    wrong = False
-    events = []
-    for event in record.events:
-        fixed = {name: value for name, value in event.items() if _fits(name, value)}
-        for name in TABLES:
-            if name in fixed:
-                fixed[name] = {key: value for key, value in fixed[name].items() if _plain(key, value)}
-        wrong = wrong or fixed != event
-        events.append(fixed)
-    return Record(events, record.torn) if wrong else record
+    events = [_clean(event) for event in record.events]
+    same = all(fixed is event for fixed, event in zip(events, record.events))
+    return record if same else Record(events, record.torn)
+
+
+def _clean(event: dict) -> dict:
+    tables = [name for name in TABLES if name in event]
+    if not tables and all(_fits(name, value) for name, value in event.items()):
+        return event
+    fixed = {name: value for name, value in event.items() if _fits(name, value)}
+    for name in tables:
+        if name in fixed:
+            fixed[name] = {key: value for key, value in fixed[name].items() if _plain(key, value)}
+    return event if fixed == event else fixed
 
 
 def _fits(name: str, value) -> bool:
@@ -199,7 +205,7 @@ def _fits(name: str, value) -> bool:
 
 def _plain(name: str, value) -> bool:
     """What may stand in a table of a ``start`` event."""
-    if name == "gpu_memory":
+    if value is not None and (name in TEXTS or name in NUMBERS):
         return _fits(name, value)
     return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
 

@@ -103,7 +103,7 @@ class Panel:
     def axis_y(self, title: str, values: Sequence[float] | None = None, say=None, right: bool = False,
                colour: str = "currentColor") -> None:
         """Ticks to the left (or right) with faint lines across, and the title above them."""
-        values = ticks(self.y0, self.y1) if values is None else values
+        values = ticks(self.y0, self.y1, max(2, round(self.height / 40))) if values is None else values
         say = say or short
         edge = self.left + self.width + 8 if right else self.left - 8
         for value in values:

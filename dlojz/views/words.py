@@ -40,6 +40,10 @@ def number(value: float) -> str:
         else f"{value:.2g}"
 
 
+def loss(value: float) -> str:
+    return f"{value:.4f}" if math.isfinite(value) else number(value)
+
+
 def gigabytes(value: float) -> str:
     return f"{value / 1e9:.1f} GB" if value >= 1e10 else f"{value / 1e9:.2f} GB"
 

@@ -1,0 +1,246 @@
+"""The dashboard against numbers worked out by hand, in text and picture, and its faces."""
+
+import json
+import re
+
+import pytest
+import runs_by_hand as by_hand
+from runs_by_hand import MEASURED, OUT_OF_MEMORY, VALIDATION, end, folder, job, record, start, steps
+
+from dlojz import views
+from dlojz.errors import UsageError
+from dlojz.views.svg import arc
+
+
+def rows(view) -> dict[str, str]:
+    """The rows of a dashboard's text."""
+    lines = [line.strip() for line in str(view).split("\n")[1:] if re.search(r"\w\s{2,}\w", line)]
+    return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in lines)
+
+
+def test_numbers_by_hand():
+    view = views.dashboard(record(*MEASURED))
+    assert str(view) == """\
+run: completed: 10 of 10 steps
+  run           resnet50, 224 px, on NVIDIA H100, 16 cores, torch 2.11.0
+  speed         256 images/s, 500 ms a step
+  device alone  320 images/s, were every batch there in time
+  a step        waiting for data 20%, copy 0%, forward 20%, backward 40%, update 20%
+  loading       the process waits 50.0 ms a step for its loader (10% of it)
+  first step    4.00 s
+  devices       2 GPUs
+  batch         128 images (2 processes x 64)
+  precision     FP32
+  switches      none
+  optimizer     SGD, lr 0.1, momentum 0.9, weight decay 0.0001
+  memory        40.0 GB at most, 44.0 GB reserved: 55% of the card's 80.0 GB
+  power         1,200 W, 4.69 J an image
+  an epoch      2.50 s (640 images)
+  a training    7.50 s (3 epochs)
+  this run      took 30.0 s
+  validation    accuracy 62.5%, loss 1.2500 of 1,000 images"""
+
+
+def test_picture_says_what_the_text_says():
+    view = views.dashboard(record(*MEASURED), against=record(start(), *steps(seconds=1.0), end()))
+    said, page = rows(view), view._repr_html_()
+    for name in ("devices", "batch", "precision", "optimizer", "memory", "power", "an epoch", "a training", "validation",
+                 "loading"):
+        assert said[name].replace("'", "&#x27;") in page, name
+    for number in (">256<", "device alone 320", ">2.00x<", "mark: run, 128", "waiting for data 20%"):
+        assert number in page
+    assert "<script" not in page and "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_arc_and_bar_lie_where_the_numbers_are():
+    page = views.dashboard(record(*MEASURED))._repr_html_()
+    widths = [float(width) for width in re.findall(r'<rect x="[\d.]+" y="0.00" width="([\d.]+)" height="30.00"', page)]
+    assert widths == pytest.approx([104, 0, 104, 208, 104])  # of 520: the shares of a step
+    memory = [float(width) for width in re.findall(r'width="([\d.]+)" height="14.00"', page)]
+    assert memory == pytest.approx([520, 520 * 0.55, 260])  # the card, 44 GB reserved, 40 GB taken
+    # The scale ends at 400 images/s, 240 degrees from its begin: 256 and 320 are at 153.6 and 192 degrees of them.
+    for degrees in (153.6 - 120, 192 - 120):
+        assert arc(165, 140, 108, -120, degrees).rpartition(" 1 ")[2] in page
+
+
+def test_precision_and_switches_have_readable_names():
+    said = rows(views.dashboard(record(start(amp="bf16", channels_last=True, compile="reduce-overhead", num_workers=8, fused=True,
+                                             optimizer="adamw", schedule="onecycle", accumulate=4, batch_size=32), *steps())))
+    assert said["precision"] == "BF16 (autocast)"
+    assert said["switches"] == "channels-last, torch.compile (reduce-overhead), 8 loader workers, 4 batches accumulated"
+    assert said["optimizer"] == "AdamW, fused, lr 0.1, weight decay 0.0001, onecycle"
+    assert said["batch"] == "256 images (2 processes x 32, 4 batches accumulated)"
+    assert rows(views.dashboard(record(start(tf32=True), *steps())))["precision"] == "TF32"
+
+
+def test_a_fence_that_is_not_written_is_not_shown_as_done():
+    message = "amp is not written yet (train.py, line 212): this run goes without it"
+    todo = {"event": "todo", "lab": "amp", "message": message}
+    view = views.dashboard(record(start(amp="bf16"), todo, *steps(), end()))
+    assert rows(view)["todo"] == message and message in view._repr_html_()
+    assert rows(view)["precision"] == "FP32; amp is not written yet"
+
+
+def test_on_a_cpu():
+    cpu = {"event": "end", "time": 130.0, "status": "completed", "steps": 10, "host_memory": 975_294_464, "power": None,
+           "joules_per_image": None}
+    said = rows(views.dashboard(record(start(by_hand.CPU, world=1), *steps(images=64), cpu)))
+    assert said["memory"] == "0.98 GB of the host at most"
+    assert said["power"] == "not measured" and said["devices"] == "CPU, 1 process" and said["batch"] == "64 images"
+
+
+def test_whole_steps_only():
+    view = views.dashboard(record(start(), *by_hand.whole_steps(), end()))
+    assert rows(view)["speed"] == "256 images/s, 500 ms a step"
+    assert not {"device alone", "a step", "loading"} & set(rows(view)) and "device alone" not in view.page
+
+
+def test_random_data_stands_for_imagenet():
+    said = rows(views.dashboard(record(start(data="random", test=True), *steps(), end())))
+    assert said["an epoch"] == "1 h 23 min (ImageNet's 1,281,167 images)"  # 1,281,167 / 256 = 5004.6 s
+    assert said["a training"] == "5 d 5 h (90 epochs)"
+
+
+# --- against another ------------------------------------------------------------------------------------------------------
+
+
+def test_against_another_run(tmp_path):
+    base = folder(tmp_path / "gpu-001", [start(), *steps(seconds=1.0, idle=0.2), end()])
+    view = views.dashboard(record(*MEASURED), against=base)
+    assert rows(view)["compared"] == "2.00x the 128 images/s of gpu-001"
+    assert ">2.00x<" in view.page
+
+
+def test_no_ratio_of_what_cannot_be_compared(tmp_path):
+    base = folder(tmp_path / "small-001", [start(model="resnet18"), *steps(seconds=1.0), end()])
+    view = views.dashboard(record(*MEASURED), against=base)
+    assert rows(view)["compared"] == "not comparable with small-001: model resnet50 here, resnet18 there"
+    assert "2.00x" not in str(view) + view.page
+
+
+def test_other_number_of_processes_is_said(tmp_path):
+    base = folder(tmp_path / "one-001", [start(world=1), *steps(images=64), end()])
+    said = rows(views.dashboard(record(*MEASURED), base))["compared"]
+    assert said == "2.00x the 128 images/s of one-001, with 2 processes for 1"
+
+
+def test_against_a_run_that_measured_nothing(tmp_path):
+    base = folder(tmp_path / "gpu-001", [start(), OUT_OF_MEMORY])
+    assert rows(views.dashboard(record(*MEASURED), base))["compared"] == "not with gpu-001: gpu-001 has no timed steps"
+
+
+def test_prediction_goal_and_baseline_of_the_lab(tmp_path):
+    ended = {"state": "COMPLETED"}
+    folder(tmp_path / "runs/gpu-001", [start(), *steps(seconds=1.0), end()], ended)
+    mine = folder(tmp_path / "runs/amp-001", [start(amp="bf16") | {"time": 1000.0}, *steps(), end(time=1030.0)], ended)
+    guess = {"event": "prediction", "time": 500.0, "lab": "amp", "question": "q", "value": 3}
+    (tmp_path / "progress.jsonl").write_text(json.dumps(guess) + "\n")
+    view = views.dashboard(mine)
+    said = rows(view)
+    assert said["compared"] == "2.00x the 128 images/s of gpu-001"
+    assert said["predicted"] == "3.00x, measured 2.00x"
+    assert said["goal"].startswith("reached: 2.00x the images/s of gpu-001, goal >= 1.5x")
+    assert "3.00x, measured 2.00x" in view.page
+    slower = folder(tmp_path / "runs/amp-002", [start(amp="bf16") | {"time": 300.0}, *steps(seconds=0.8), end(time=330.0)], ended)
+    said = rows(views.dashboard(slower))
+    assert said["predicted"].startswith("3.00x (after it had begun)") and said["goal"].startswith("not reached")
+
+
+# --- faces ----------------------------------------------------------------------------------------------------------------
+
+
+def face(view) -> list[str]:
+    """The lines before the rows: title, message, advice."""
+    lines = str(view).split("\n")
+    return [lines[0].partition(": ")[2], *(line.strip() for line in lines[1:] if line.startswith("    "))]
+
+
+def test_out_of_memory(tmp_path):
+    for run in (record(start(), *steps(last=1), OUT_OF_MEMORY, {"event": "end", "status": "failed"}),
+                job(tmp_path / "big-001", [start(), *steps(last=1), OUT_OF_MEMORY], "OUT_OF_MEMORY", OUT_OF_MEMORY["message"])):
+        view = views.dashboard(run)
+        assert face(view) == ["out of memory (1 of 10 steps were done)", OUT_OF_MEMORY["message"], OUT_OF_MEMORY["advice"]]
+        assert OUT_OF_MEMORY["advice"] in view.page and OUT_OF_MEMORY["message"] in view.page
+        assert rows(view)["memory"] == "76.0 GB of the card's 80.0 GB were taken when it broke"
+        assert rows(view)["speed"] == "no timed steps: the first 2 steps warm up"
+
+
+def test_out_of_memory_that_only_the_queue_saw(tmp_path):
+    view = views.dashboard(job(tmp_path / "big-001", [start(), *steps(last=4)], "OUT_OF_MEMORY", "killed by the kernel"))
+    assert face(view)[:2] == ["out of memory (4 of 10 steps were done)", "killed by the kernel"]
+    assert "--batch-size" in face(view)[2]
+
+
+def test_failed(tmp_path):
+    error = {"event": "error", "kind": "nan_loss", "message": "the loss is not a number since step 3.", "advice": "Lower --lr."}
+    view = views.dashboard(job(tmp_path / "x-001", [start(), *steps(last=3), error, end("failed")], "FAILED", "exit code 1"))
+    assert face(view) == ["failed (3 of 10 steps were done)", "the loss is not a number since step 3.", "Lower --lr."]
+    view = views.dashboard(job(tmp_path / "y-001", [], "FAILED", "ModuleNotFoundError: No module named 'numpi'"))
+    assert face(view) == ["failed", "ModuleNotFoundError: No module named 'numpi'", "nothing is recorded: dlojz log --err y-001"]
+    lost = {"event": "error", "kind": "lost_rank", "message": "Connection reset by peer", "rank": 3, "advice": ""}
+    assert face(views.dashboard(record(start(), lost)))[1] == "Connection reset by peer (rank 3)"
+
+
+def test_timeout_says_how_much_time_it_would_take(tmp_path):
+    view = views.dashboard(job(tmp_path / "x-001", [start(), *steps(last=4)], "TIMEOUT"))
+    # 4 of 10 steps in 600 s: 1500 s for all, and a tenth more.
+    assert face(view) == ["ran into its time limit (4 of 10 steps were done)", "10 min were enough for 4 of 10 steps; "
+                          "all of them need about 28 min: ask for more time, or do fewer steps."]
+
+
+@pytest.mark.parametrize("state, reason, expected", [
+    ("CANCELLED", "by the user", ["cancelled (4 of 10 steps were done)", "by the user"]),
+    ("NODE_FAIL", "", ["its node failed (4 of 10 steps were done)"]),
+    ("UNKNOWN", "job.json is gone", ["nothing is known about how it ended (4 of 10 steps were done)", "job.json is gone"]),
+    ("BOOT_FAIL", "", ["boot fail (4 of 10 steps were done)"]),
+])
+def test_other_ends(tmp_path, state, reason, expected):
+    view = views.dashboard(job(tmp_path / "x-001", [start(), *steps(last=4)], state, reason))
+    assert face(view) == expected and expected[0] in view.page and rows(view)["speed"].startswith("256 images/s")
+
+
+def test_running_and_pending(tmp_path, monkeypatch):
+    monkeypatch.setattr("dlojz.jobs.job.refresh", lambda jobs: jobs)  # the states that are in job.json
+    running = views.dashboard(job(tmp_path / "x-001", [start(), *steps(last=6)], "RUNNING"))
+    assert face(running) == ["running: 6 of 10 steps"] and rows(running)["speed"] == "256 images/s, 500 ms a step"
+    assert rows(running)["memory"] == rows(running)["power"] == "not measured yet"
+    assert face(views.dashboard(job(tmp_path / "y-001", None, "RUNNING"))) == ["running: nothing is recorded yet"]
+    waits = views.dashboard(job(tmp_path / "z-001", None, "PENDING", "Resources: waits for a free GPU"))
+    assert face(waits) == ["waits in the queue", "Resources: waits for a free GPU"]
+
+
+def test_ends_that_a_record_alone_tells():
+    assert face(views.dashboard(record(start(), *steps(), end("stopped"))))[0].startswith("stopped after saving a checkpoint")
+    goes_on = "not ended: it goes on, or it was killed (3 of 10 steps were done)"
+    assert face(views.dashboard(record(start(), *steps(last=3)))) == [goes_on]
+    assert face(views.dashboard(record())) == ["nothing is known about how it ended", "nothing is recorded"]
+
+
+def test_a_checkpoint_that_failed_is_no_failure():
+    disk = {"event": "error", "kind": "disk", "message": "no checkpoint at step 5: No space left", "fatal": False,
+            "advice": "Make room."}
+    view = views.dashboard(record(start(), *steps(), disk, end()))
+    assert face(view) == ["completed: 10 of 10 steps", "no checkpoint at step 5: No space left Make room."]
+    assert "No space left" in view.page
+
+
+def test_what_a_record_says_is_escaped():
+    error = {"event": "error", "kind": "exception", "message": "<script>alert(1)</script>", "advice": "<b>"}
+    page = views.dashboard(record(start(model="<img src=x>"), *steps(), error))._repr_html_()
+    assert "<script" not in page and "<img" not in page and "&lt;script&gt;" in page
+
+
+def test_which_run_is_said_in_one_line():
+    with pytest.raises(UsageError, match="these are 2 runs"):
+        views.dashboard([record(*MEASURED), record(*MEASURED)])
+    with pytest.raises(UsageError, match="int is no run"):
+        views.dashboard(3)
+    with pytest.raises(UsageError, match="there is no run to show"):
+        views.dashboard([])
+    with pytest.raises(UsageError, match="there is no /nowhere/amp-001"):
+        views.dashboard("/nowhere/amp-001")
+
+
+def test_a_validation_loss_that_is_no_number():
+    said = rows(views.dashboard(record(start(), *steps(), {**VALIDATION, "loss": float("nan")})))
+    assert said["validation"] == "accuracy 62.5%, loss not a number of 1,000 images"
