@@ -13,7 +13,8 @@ from .runs import Run
 from .svg import NAMES, PHASE, Panel, Svg, legend, short
 
 WIDTH, LEFT, ACROSS = 900, 76, 806
-COLUMNS = 403  # of the picture of a whole run: 2 pixels each
+COLUMNS = 403  # of the picture of a long run: 2 pixels each
+EACH = 100  # steps that can be drawn one by one
 ZOOM, MOST = 6, 200  # steps of a closer look, and as many as can be asked for
 WHOLE = "#6C8EAD"  # a step whose phases were not timed
 
@@ -208,24 +209,39 @@ def _whole(run: Run, course: Course) -> str:
     end = course.end or 1.0
     device = Panel(svg, LEFT, 44, ACROSS, 100, (0, end / second), (0, 1))
     loader = Panel(svg, LEFT, 156, ACROSS, 30, (0, end / second), (0, 1))
-    taken = shares(course.device, end, COLUMNS)
-    low = [0.0] * COLUMNS
-    for what in ("update", "backward", "forward", "copy", "step", "other", "idle"):
-        if what in taken:
-            high = [min(1.0, round(a + b, 4)) for a, b in zip(low, taken[what])]
-            svg.path(_area(device, low, high), fill=_colour(what), width=0, tip=NAMES.get(what, "step"))
-            low = high
-    if course.loader:
-        part = [min(1.0, round(x, 4)) for x in shares(course.loader, end, COLUMNS)["loading"]]
-        svg.path(_area(loader, [0.0] * COLUMNS, part), fill=PHASE["loading"], width=0, tip=NAMES["loading"])
+    if len(course.steps) <= EACH:
+        for span in (*course.device, *course.loader):
+            _bar(svg, loader if span.what == "loading" else device, span, 0.0, end, second)
+    else:
+        _stacked(device, course.device, end)
+        _stacked(loader, course.loader, end)
+        svg.text(LEFT + 112, 16, "height: share of the time", opacity=0.7)
     for panel, name in ((device, "device"), (loader, "loader")):
         svg.text(LEFT - 10, panel.top + panel.height / 2 + 4, name, 13, "end", 600)
         svg.line(LEFT, panel.top + panel.height, LEFT + ACROSS, panel.top + panel.height, opacity=0.35)
     svg.text(LEFT, 16, "the whole run", 13, weight=600)
-    svg.text(LEFT + 112, 16, "height: share of the time", opacity=0.7)
     _warmup(svg, course, device)
     loader.axis_x(unit)
     return str(svg)
+
+
+def _bar(svg: Svg, panel: Panel, span: Span, begin: float, end: float, second: float) -> None:
+    """One span in a panel whose axis begins at ``begin``."""
+    x0, x1 = (panel.px((moment - begin) / second) for moment in (span.begin, min(span.end, end)))
+    if x1 > x0 and span.begin < end:
+        tip = f"{NAMES.get(span.what, 'step')} {words.seconds(span.end - span.begin)}"
+        svg.rect(x0, panel.top, max(x1 - x0, 0.4), panel.height, _colour(span.what), f"step {span.step:,}: {tip}")
+
+
+def _stacked(panel: Panel, spans: Sequence[Span], end: float) -> None:
+    """Many spans: how much of each column of time they take, waiting on top."""
+    taken = shares(spans, end, COLUMNS)
+    low = [0.0] * COLUMNS
+    for what in ("update", "backward", "forward", "copy", "step", "other", "idle", "loading"):
+        if what in taken:
+            high = [min(1.0, round(a + b, 4)) for a, b in zip(low, taken[what])]
+            panel.svg.path(_area(panel, low, high), fill=_colour(what), width=0, tip=NAMES.get(what, "step"))
+            low = high
 
 
 def _warmup(svg: Svg, course: Course, panel: Panel) -> None:
@@ -276,11 +292,7 @@ def _near(course: Course, windows: Sequence[tuple[str, int, int]]) -> str:
                 svg.text(x + 3, top + 31, label if wide > len(label) * 6.3 else f"{step['step']:,}", opacity=0.8)
                 seen = x + min(wide, len(label) * 6.3)
             for span in of_step.get(step["step"], ()):
-                panel = loader if span.what == "loading" else device
-                a, b = (panel.px((moment - begin) / second) for moment in (span.begin, min(span.end, end)))
-                if a < LEFT + ACROSS:
-                    svg.rect(a, panel.top, max(b - a, 0.4), panel.height, _colour(span.what),
-                             f"step {span.step:,}: {NAMES.get(span.what, 'step')} {words.seconds(span.end - span.begin)}")
+                _bar(svg, loader if span.what == "loading" else device, span, begin, end, second)
         svg.text(LEFT - 10, device.top + 20, "device", 13, "end", 600)
         svg.text(LEFT - 10, loader.top + 12, "loader", 13, "end", 600)
         loader.axis_x("", say=lambda value, unit=unit: f"{short(value)} {unit}")

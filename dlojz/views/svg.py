@@ -128,7 +128,8 @@ class Panel:
                 continue
             last = x + half
             self.svg.line(x, bottom, x, bottom + 4, opacity=0.4)
-            self.svg.text(x, bottom + 17, words, anchor="middle", opacity=0.8)
+            middle = min(x, self.svg.width - half)  # the last one stays inside of the figure
+            self.svg.text(middle, bottom + 17, words, anchor="middle", opacity=0.8)
         if title:
             self.svg.text(self.left + self.width / 2, bottom + 35, title, size=SMALL, anchor="middle", opacity=0.8)
 

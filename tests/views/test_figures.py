@@ -115,8 +115,8 @@ def test_timeline_shows_each_phase_where_it_was():
 
 
 def test_timeline_of_chosen_steps():
-    page = views.timeline(record(*MEASURED), steps=(3, 4)).page
-    assert "<title>step 3: " in page and "<title>step 4: " in page and "<title>step 1: " not in page
+    page = views.timeline(record(*MEASURED), steps=(3, 4)).page.partition("a few steps from near")[2]
+    assert "steps 3 to 4" in page and "<title>step 3: " in page and "<title>step 4: " in page and "<title>step 1: " not in page
     with pytest.raises(UsageError, match="steps 20 to 30 are not in the record: it has 1 to 10"):
         views.timeline(record(*MEASURED), steps=(20, 30))
     with pytest.raises(UsageError, match="give the first and the last"):
