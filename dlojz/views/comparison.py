@@ -15,7 +15,7 @@ from .runs import Run
 from .svg import BAD, CARE, GOOD
 
 COLUMNS = 3  # more switches than these share one column, as those that are on
-NOT_A_SWITCH = ("run_dir", "resume", "device", "chronometer")
+NOT_A_SWITCH = ("run_dir", "resume", "device", "chronometer", "test_steps")
 # What is measured -> (heading, how it is said, whether a higher number is the better one)
 MEASURES = {
     "images_per_second": ("images/s", words.number, True),
