@@ -1,0 +1,217 @@
+"""Figures for the notebook about mixed precision."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...footprint import footprint
+from ...views.page import View, headline, quiet, table
+from ...views.svg import BAD, BLUE, GREEN, GREY, ORANGE, PINK, SKY, Panel, Svg, legend
+from ...views.words import gigabytes
+from .. import drawing
+
+SIGN, EXPONENT, FRACTION = PINK, ORANGE, SKY
+
+
+@dataclass(frozen=True)
+class Format:
+    """A floating format: bits of its exponent and fraction, and what follows from them."""
+
+    name: str
+    exponent: int
+    fraction: int
+    largest: float
+    normal: float  # the smallest positive normal number
+
+    @property
+    def bits(self) -> int:
+        return 1 + self.exponent + self.fraction
+
+    @property
+    def epsilon(self) -> float:
+        """From 1 to the next larger number."""
+        return 2.0**-self.fraction
+
+    @property
+    def smallest(self) -> float:
+        """The smallest positive number, a subnormal one."""
+        return self.normal * self.epsilon
+
+
+def known() -> list[Format]:
+    """What torch.finfo says of its formats, and TF32, which is none of a tensor's: tensor cores round float32 operands to it."""
+    import torch
+
+    types = {
+        "fp32": (torch.float32, 8),
+        "bf16": (torch.bfloat16, 8),
+        "fp16": (torch.float16, 5),
+        "fp8 e5m2": (torch.float8_e5m2, 5),
+        "fp8 e4m3": (torch.float8_e4m3fn, 4),
+    }
+    found = []
+    for name, (dtype, exponent) in types.items():
+        info = torch.finfo(dtype)
+        found.append(Format(name, exponent, round(-math.log2(info.eps)), info.max, info.tiny))
+    tf32 = Format("tf32", 8, 10, (2 - 2**-10) * 2.0**127, 2.0**-126)
+    return [found[0], tf32, *found[1:]]
+
+
+def formats() -> View:
+    """The bits of each format, its range and its precision."""
+    rows = known()
+    svg = Svg(900, len(rows) * 30 + 28, "bits of floating formats")
+    for x, word in ((530, "largest"), (628, "smallest"), (722, "1 + what is next"), (838, "digits")):
+        svg.text(x, 14, word, opacity=0.8)
+    for number, each in enumerate(rows):
+        x, y = 84, 26 + number * 30
+        svg.text(76, y + 16, each.name, anchor="end", weight=600)
+        for count, colour in ((1, SIGN), (each.exponent, EXPONENT), (each.fraction, FRACTION)):
+            for _ in range(count):
+                svg.rect(x, y, 11.6, 21, colour, opacity=0.85, radius=1)
+                x += 13.4
+        svg.text(530, y + 16, f"{each.largest:.3g}")
+        svg.text(628, y + 16, f"2^{math.log2(each.smallest):.0f}")
+        svg.text(722, y + 16, f"2^-{each.fraction} = {each.epsilon:.2g}")
+        svg.text(838, y + 16, f"{(each.fraction + 1) * math.log10(2):.1f}")
+    head = ["format", "bits", "exponent", "fraction", "largest", "smallest normal", "smallest", "epsilon"]
+    cells = [
+        [
+            each.name,
+            str(each.bits),
+            str(each.exponent),
+            str(each.fraction),
+            f"{each.largest:.4g}",
+            f"2^{math.log2(each.normal):.0f}",
+            f"2^{math.log2(each.smallest):.0f}",
+            f"2^-{each.fraction}",
+        ]
+        for each in rows
+    ]
+    said = "Exponent bits decide the range, fraction bits the precision. TF32 takes 4 bytes: tensor cores round what they read."
+    page = (
+        headline("Floating formats")
+        + str(svg)
+        + legend([("sign", SIGN), ("exponent", EXPONENT), ("fraction", FRACTION)])
+        + quiet(said)
+    )
+    return View("floating formats", "\n".join(["Floating formats", table(head, cells), said]), page)
+
+
+@dataclass(frozen=True)
+class Magnitudes:
+    """How gradients of activations are spread: a count for each power of two (floor of log2), and how many are exactly 0."""
+
+    counts: dict[int, int]
+    zeros: int
+    what: str
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    def below(self, power: int) -> float:
+        """The part of the gradients (zeros left out) that is smaller than 2^power."""
+        return sum(count for exponent, count in self.counts.items() if exponent < power) / max(1, self.total)
+
+
+def magnitudes(model: str = "resnet18", image_size: int = 64, batch_size: int = 64, seed: int = 1) -> Magnitudes:
+    """One step of a fresh model in float32 on random images, and the gradients of what its convolutions give."""
+    import torch
+    import torchvision
+
+    torch.manual_seed(seed)
+    net = torchvision.models.get_model(model, weights=None).train()
+    seen: list[torch.Tensor] = []
+
+    def watch(_module, _inputs, output):
+        output.register_hook(lambda gradient: seen.append(gradient.detach().flatten()))
+
+    for module in net.modules():
+        if isinstance(module, torch.nn.Conv2d):
+            module.register_forward_hook(watch)
+    images, labels = torch.randn(batch_size, 3, image_size, image_size), torch.randint(0, 1000, (batch_size,))
+    torch.nn.functional.cross_entropy(net(images), labels).backward()
+    values = torch.cat(seen).abs()
+    exponents = values[values > 0].log2().floor().int()
+    powers, counts = exponents.unique(return_counts=True)
+    return Magnitudes(
+        dict(zip(powers.tolist(), counts.tolist())), int((values == 0).sum()), f"{model}, {image_size} px, batch {batch_size}"
+    )
+
+
+def gradients(found: Magnitudes | None = None, scale: int = 16) -> View:
+    """Which gradients fp16 can hold, as they are and multiplied by 2^scale."""
+    found = found or magnitudes()
+    smallest, normal, largest = -24, -14, 15
+    svg = Svg(900, 268, "gradients by size, and the range of fp16")
+    low, high = min(min(found.counts), -44), max(max(found.counts) + scale, largest) + 2
+    panel = Panel(svg, 50, 42, 830, 168, (low, high), (0, max(found.counts.values()) / found.total * 100 * 1.08))
+    for left, right, opacity in ((smallest, normal, 0.12), (normal, largest + 1, 0.22)):
+        svg.rect(panel.px(left), 42, panel.px(right) - panel.px(left), 168, GREEN, opacity=opacity)
+    svg.text(panel.px((normal + largest) / 2), 56, "fp16", anchor="middle", weight=600)
+    svg.text(panel.px((smallest + normal) / 2), 56, "fewer digits", anchor="middle", size=11, opacity=0.8)
+    svg.text(panel.px(smallest) - 6, 56, "becomes 0", anchor="end", size=11, fill=BAD)
+    bar = panel.px(1) - panel.px(0)
+    for shift, colour, opacity in ((0, BLUE, 0.85), (scale, ORANGE, 0.6)):
+        for power, count in found.counts.items():
+            part = count / found.total * 100
+            top = panel.py(part)
+            svg.rect(panel.px(power + shift), top, bar - 0.8, 210 - top, colour, f"2^{power + shift}: {part:.1f} %", opacity)
+    panel.axis_y("% of the gradients", say=lambda value: f"{value:g}")
+    panel.axis_x(
+        "size of a gradient", [power for power in range(-60, 40, 8) if low <= power <= high], lambda value: f"2^{value:g}"
+    )
+    lost, kept = found.below(smallest - 1), found.below(smallest - 1 - scale)
+    weak, firm = found.below(normal), found.below(normal - scale)
+    said = [
+        f"As they are: {lost:.1%} are below 2^-25 and become 0 in fp16, {weak:.1%} are below 2^-14 and lose digits.",
+        f"Multiplied by 2^{scale} = {2**scale:,}: {kept:.1%} become 0, {firm:.1%} lose digits. bf16 reaches down to 2^-133.",
+    ]
+    page = headline("Gradients of activations", f"{found.what}, first step, float32") + str(svg)
+    page += legend([("as they are", BLUE), (f"times 2^{scale}", ORANGE), ("what fp16 can hold", GREEN)]) + "".join(
+        map(quiet, said)
+    )
+    return View(
+        "gradients of activations", "\n".join([f"Gradients of activations ({found.what}, first step, float32)", *said]), page
+    )
+
+
+def flow() -> View:
+    """What stands in which format in a step of mixed precision."""
+    svg = Svg(900, 196, "one step of mixed precision")
+    boxes = {  # x, y, width, first line, second line, colour
+        "weights": (2, 12, 170, "weights", "fp32, 4 bytes", BLUE),
+        "copies": (236, 12, 170, "copies of weights", "half, for this step", ORANGE),
+        "activations": (470, 12, 190, "forward: activations", "half, kept until backward", ORANGE),
+        "loss": (724, 12, 174, "loss", "fp32", BLUE),
+        "scaled": (724, 130, 174, "loss x scale", "fp16 only", PINK),
+        "backward": (470, 130, 190, "backward", "half, through activations", ORANGE),
+        "gradients": (236, 130, 170, "gradients of weights", "fp32, 4 bytes", BLUE),
+        "update": (2, 130, 170, "unscale, clip, update", "fp32; skipped if inf", GREY),
+    }
+    for x, y, wide, first, second, colour in boxes.values():
+        svg.rect(x, y, wide, 52, colour, opacity=0.2, radius=6, stroke=colour)
+        svg.text(x + wide / 2, y + 22, first, anchor="middle", weight=600)
+        svg.text(x + wide / 2, y + 40, second, anchor="middle", opacity=0.8)
+    for d in ("M174 38h56", "M408 38h56", "M662 38h56"):
+        svg.path(d + "m-6 -5l6 5l-6 5", "currentColor", width=1.6)
+    for d in ("M722 156h-56", "M468 156h-56", "M234 156h-56"):
+        svg.path(d + "m6 -5l-6 5l6 5", "currentColor", width=1.6)
+    svg.path("M811 66v58m-5 -6l5 6l5 -6", "currentColor", width=1.6)
+    svg.path("M87 128v-58m-5 6l5 -6l5 6", "currentColor", width=1.6)
+    svg.path("M565 66v58m-5 -6l5 6l5 -6", "currentColor", width=1.4, opacity=0.6, dash="4 4")
+    text = "One step of mixed precision:\n" + "\n".join(f"  {first}: {second}" for *_, first, second, _ in boxes.values())
+    return View("mixed precision", text, headline("One step of mixed precision") + str(svg))
+
+
+def saved(model: str = "resnet50", image_size: int = 224, batches: tuple[int, ...] = (1, 64), optimizer: str = "adamw") -> View:
+    """What autocast changes in a step's memory, for a small batch and a large one."""
+    rows = []
+    for batch in batches:
+        for amp in ("off", "bf16"):
+            counted = footprint(model, image_size, batch, amp, optimizer)
+            rows.append((f"batch {batch}, {'fp32' if amp == 'off' else amp}", counted.items()))
+    notes = [f"Counted, not measured: {model}, {image_size} px, {optimizer}."]
+    return drawing.stacked("Memory of a step, with and without autocast", rows, gigabytes, notes)
