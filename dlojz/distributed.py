@@ -42,7 +42,8 @@ def processes(env=os.environ) -> Processes:
     if _number(env, "SLURM_STEP_NUM_TASKS", 1) > 1 and "SLURM_PROCID" in env:
         rank, world = _number(env, "SLURM_PROCID"), _number(env, "SLURM_STEP_NUM_TASKS")
         nodes = max(_number(env, "SLURM_STEP_NUM_NODES", 1), 1)
-        env.setdefault("MASTER_ADDR", _first_node(env) if nodes > 1 else "127.0.0.1")
+        if not env.get("MASTER_ADDR"):
+            env["MASTER_ADDR"] = _first_node(env) if nodes > 1 else "127.0.0.1"
         env.setdefault("MASTER_PORT", str(port(_number(env, "SLURM_JOB_ID", 0))))
         env["RANK"], env["WORLD_SIZE"] = str(rank), str(world)
         return _place(rank, world, _number(env, "SLURM_LOCALID", 0), -(-world // nodes), "srun")

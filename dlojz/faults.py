@@ -6,6 +6,7 @@ import errno
 import math
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import time
@@ -234,3 +235,13 @@ def write_safely(path: Path, write, record: Writer, step: int) -> None:
                      advice=FREE_SPACE)
     else:
         record.write("checkpoint", flush=True, step=step, bytes=size, seconds=round(time.perf_counter() - begun, 4))
+
+
+def read_safely(path: Path, read):
+    """``read(file)`` of what `write_safely` wrote. Raises UsageError where that is damaged: it happened after the writing."""
+    try:
+        with open(path, "rb") as file:
+            return read(file)
+    except (OSError, RuntimeError, ValueError, EOFError, LookupError, pickle.UnpicklingError) as error:
+        reason = _reason(error)[:100]
+        raise UsageError(f"{path} cannot be read ({reason}): delete it to begin anew, or take another --run-dir") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
+import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
@@ -34,6 +35,8 @@ def _blocks(module: nn.Module):
 def _recomputed(block, forward, *inputs):
     if not block.training:
         return forward(*inputs)
+    if torch.compiler.is_compiling():  # it leaves the update of statistics out of what is computed again
+        return checkpoint(forward, *inputs, use_reentrant=False)
     return checkpoint(forward, *inputs, use_reentrant=False, context_fn=lambda: (nullcontext(), _still_statistics(block)))
 
 

@@ -193,6 +193,8 @@ class Training:
     def start_ranks(self, name: str, world: int, *argv, before="", env=None, **how) -> list[Run]:
         """``world`` processes that find each other as those of torchrun do. ``before`` may be one text for each."""
         before = [before] * world if isinstance(before, str) else before
+        if world == 1:
+            return [self.start(name, *argv, before=before[0], env=env, **how)]
         env = {"WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
                "MASTER_PORT": str(free_port()), **(env or {})}
         return [self.start(name, *argv, before=before[rank], log=f".{rank}" if rank else "", **how,

@@ -179,7 +179,7 @@ def train(args, procs, notes, run, record):
     # >>> profiler.start: trace a few steps out of those that will run
     profiler, left = nullcontext(), total_steps - step
     if args.profile and procs.is_main and left:
-        active = min(5, left)  # fewer where fewer will run, so that there is a trace all the same
+        active = max(1, min(5, left - 1))  # fewer where fewer will run, so that there is a trace all the same
         warmup = min(3, left - active)
         schedule = torch.profiler.schedule(wait=min(5, left - active - warmup), warmup=warmup, active=active, repeat=1)
         profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
@@ -329,7 +329,7 @@ def save(path, parts, sums, place, procs, record):
 
 def load(path, parts, sums, place, rank):
     """Puts back what `save` wrote; on the CPU first, or every process would take memory on GPU 0."""
-    state = torch.load(path, map_location="cpu", weights_only=True)
+    state = faults.read_safely(path, lambda file: torch.load(file, map_location="cpu", weights_only=True))
     switches.refuse_other(path, state["place"]["same"], place["same"])
     place |= state["place"]
     for name, part in parts.items():

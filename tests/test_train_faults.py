@@ -1,0 +1,324 @@
+"""What stops a training, and what does not: said in words that help, recorded, with the right exit code, and in bounded time."""
+
+import errno
+import signal
+import time
+
+import pytest
+import torch
+from training import make_images, until
+
+from dlojz import data, faults, summary
+from dlojz.errors import UsageError
+from dlojz.records import Writer
+
+# In words
+
+
+def card(allocated, reserved, total=80e9):
+    return {"allocated": allocated, "reserved": reserved, "total": total}
+
+
+def test_out_of_memory_with_much_unused_is_fragmentation():
+    said = faults.explain(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), card(50e9, 58.5e9))
+    assert said["kind"] == "out_of_memory" and said["message"].startswith("CUDA out of memory")
+    assert (said["allocated"], said["reserved"], said["total"]) == (50e9, 58.5e9, 80e9)
+    assert "8.5 GB are reserved but unused (fragmentation)" in said["advice"]
+    assert "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" in said["advice"]  # the name that every torch from 2.6 knows
+
+
+def test_out_of_memory_with_little_unused_is_too_much():
+    said = faults.explain(torch.OutOfMemoryError("CUDA out of memory."), card(70e9, 77.5e9))
+    assert said["kind"] == "out_of_memory" and "expandable" not in said["advice"] and "--batch-size" in said["advice"]
+    assert said["advice"].count(".") == 1, "one sentence"
+
+
+@pytest.mark.parametrize("error", [
+    torch.OutOfMemoryError("CUDA out of memory."), MemoryError(), RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 9"),
+    RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes."),
+], ids=lambda error: str(error)[:30])
+def test_out_of_memory_in_its_many_forms(error):
+    assert faults.explain(error)["kind"] == "out_of_memory"
+
+
+@pytest.mark.parametrize("error, kind", [
+    (RuntimeError("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"), "lost_rank"),
+    (RuntimeError("[../third_party/gloo/gloo/transport/tcp/pair.cc:446] Connection reset by peer"), "lost_rank"),
+    (RuntimeError("[x/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation"), "lost_rank"),
+    (torch.distributed.DistBackendError("NCCL communicator was aborted on rank 1"), "lost_rank"),
+    (torch.distributed.DistNetworkError("failed to recv, got 0 bytes"), "lost_rank"),
+    (torch.distributed.DistStoreError("wait timeout after 300000ms"), "lost_rank"),
+    (OSError(errno.ENOSPC, "No space left on device"), "disk"), (OSError(errno.EDQUOT, "Disk quota exceeded"), "disk"),
+    (FileNotFoundError(errno.ENOENT, "No such file", "weights.pt"), "exception"),
+    (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "exception"),
+    (RuntimeError("cannot restore the store of socket options in time: timeout"), "exception"),
+    (RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's workers are out of "
+                  "shared memory."), "data"),
+    (KeyboardInterrupt(), "signal"), (UsageError("--batch-size must be at least 1"), "usage"),
+    (data.DataError("12 of the 24 images cannot be read"), "data"), (ZeroDivisionError(), "exception"),
+    (faults.StopTraining("nan_loss", "the loss is not a number.", "Lower --lr.", step=3), "nan_loss"),
+], ids=lambda value: str(value)[:30])
+def test_kinds(error, kind):
+    said = faults.explain(error)
+    assert said["kind"] == kind and said["message"] and "\n" not in said["message"] + said["advice"]
+    assert said["message"] != "" and (kind != "nan_loss" or said["step"] == 3)
+
+
+def test_an_error_without_words_is_named():
+    assert faults.explain(ZeroDivisionError())["message"].startswith("ZeroDivisionError")
+
+
+# A loss that is no number
+
+
+def losses(*values, every=1):
+    return [{"step": n * every, "loss": value, "accuracy": 0.5, "images": 4, "seconds": 0.1} for n, value in enumerate(values, 1)]
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("values, every, since", [
+    ((1.0, NAN, NAN, NAN), 1, 2), ((NAN, INF, -INF), 1, 1), ((1.0, NAN, NAN, NAN), 5, 10), ((NAN, NAN, 1.0, NAN, NAN, NAN), 1, 4),
+])
+def test_three_in_a_row_stop_it(values, every, since):
+    watch = faults.Watch(lambda *_: None, 100)
+    with pytest.raises(faults.StopTraining, match=f"not a number since step {since}\\.") as error:
+        for step in losses(*values, every=every):
+            watch([step])
+    assert error.value.kind == "nan_loss"
+
+
+@pytest.mark.parametrize("values", [(NAN, NAN, 1.0, NAN, NAN), (1.0,) * 9, (INF, 1.0, INF, INF, 1.0)])
+def test_one_or_two_do_not(values):
+    assert faults.Watch(lambda *_: None, 100)(losses(*values)) is False
+
+
+def test_steps_without_a_loss_do_not_count():
+    watch = faults.Watch(lambda *_: None, 100)
+    assert watch([{"step": 1}, {"step": 2, "loss": None}, *losses(NAN), {"step": 3}, *losses(NAN)]) is False
+    with pytest.raises(faults.StopTraining):
+        watch(losses(NAN))
+
+
+def test_one_step_in_ten_is_printed():
+    said = []
+    watch = faults.Watch(said.append, 50)
+    for step in range(1, 51):
+        watch([{"step": step, "loss": 1.0, "accuracy": 0.25, "images": 8, "seconds": 0.5}])
+    assert [int(line.split()[1].split("/")[0]) for line in said] == [1, *range(5, 51, 5)]
+    assert said[1] == "step  5/50  loss 1.0000  accuracy  25.0%      16.0 images/s"
+    assert faults.Watch(said.append, 50)([{"step": 1}, {"step": 2, "stop": True}]) is True
+
+
+def test_a_loss_that_is_no_number_stops_a_run(training):
+    run = training.run("run", "--lr", 1e30, "-e", 4, code=1)
+    [error] = run.record.errors
+    assert error["kind"] == "nan_loss" and error["rank"] == 0 and run.record.end["status"] == "failed"
+    assert run.err.count("\n") == 1 and "the loss is not a number since step" in run.err and "--clip-grad" in run.err
+    steps = run.record.steps
+    assert len(steps) <= 7 and error["step"] == steps[-1]["step"]
+    assert all(step["loss"] != step["loss"] or abs(step["loss"]) == INF for step in steps[-3:])
+
+
+def test_all_ranks_find_it_and_one_says_it(training):
+    ranks = training.start_ranks("run", 2, "--lr", 1e30, "-e", 4, "--metric-every", 2)
+    assert [rank.wait().code for rank in ranks] == [1, 1]
+    assert (ranks[0].err + ranks[1].err).count("\n") == 1 and len(ranks[0].record.errors) == 1
+
+
+def test_a_loss_that_is_no_number_in_validation_is_shown_as_such(training):
+    broken = "import torch\neval = torch.nn.Module.eval\n" \
+             "torch.nn.Module.eval = lambda self: ([p.data.fill_(float('nan')) for p in self.parameters()], eval(self))[1]"
+    run = training.run("run", "-e", 1, before=broken)
+    [validation] = run.record.validations
+    assert validation["loss"] != validation["loss"] and "loss nan" in run.out
+
+
+# Memory
+
+
+def raises(what, at=4) -> str:
+    return f"""
+import dlojz.chronometer, torch
+forward = dlojz.chronometer.Chronometer.forward
+def fails(self):
+    if self.step == {at - 1}:
+        {what}
+    forward(self)
+dlojz.chronometer.Chronometer.forward = fails
+"""
+
+
+@pytest.mark.parametrize("unused, advice", [(9e9, "expandable_segments"), (7e9, "Take a smaller --batch-size")])
+def test_a_run_that_is_out_of_memory(training, unused, advice):
+    memory = f"import dlojz.faults\ndlojz.faults._device_memory = lambda: {card(60e9, 60e9 + unused)}"
+    run = training.run("run", code=1, before=memory + raises('raise torch.OutOfMemoryError("CUDA out of memory.")'))
+    [error] = run.record.errors
+    assert error["kind"] == "out_of_memory" and error["reserved"] - error["allocated"] == unused
+    assert error["advice"].startswith(advice) or advice in error["advice"]
+    assert run.err.count("\n") == 1 and run.err.startswith("train.py: CUDA out of memory. ")
+    assert run.record.end["status"] == "failed" and len(run.record.steps) == 3
+    assert "out_of_memory     CUDA out of memory." in summary.text(run.record)
+
+
+# Processes that are lost
+
+
+@pytest.mark.parametrize("how", ["killed", "exception", "exits"])
+def test_the_others_end_when_a_rank_is_lost(training, how):
+    what = {"killed": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "exception": "raise ValueError('mine')",
+            "exits": "import os; os._exit(3)"}[how]
+    ranks = training.start_ranks("run", 3, "-e", 4, "-b", 2, before=["", raises(what), ""])
+    begun = time.monotonic()
+    until(lambda: ranks[1].code is not None)
+    codes = [rank.wait(30).code for rank in ranks]
+    assert codes == [1, {"killed": -signal.SIGKILL, "exception": 1, "exits": 3}[how], 1] and time.monotonic() - begun < 60
+    errors = {error["rank"]: error for error in ranks[0].record.errors}
+    for rank in (0, 2):
+        assert errors[rank]["kind"] == "lost_rank"
+        assert "look for the first error in its part of the log" in errors[rank]["advice"]
+        assert ranks[rank].err.count("\n") == 1 and "Traceback" not in ranks[rank].err
+    assert ranks[2].err.startswith("train.py (rank 2): ")
+    if how == "exception":
+        assert errors[1]["kind"] == "exception" and "ValueError: mine" in ranks[1].err and "Traceback" in ranks[1].err
+    assert ranks[0].record.end["status"] == "failed"
+
+
+# Data
+
+
+def test_a_broken_image_is_named_and_skipped(training):
+    folder = make_images(training.tmp / "set", train=24, val=10)
+    broken = [folder / "train" / "cat" / "000.jpg", folder / "val" / "dog" / "001.jpg"]
+    broken[0].write_bytes(b"no picture")
+    broken[1].write_bytes(broken[1].read_bytes()[:100])
+    run = training.run("run", "-e", 2, data=folder)
+    assert run.err.count("\n") == 2 and all(f"skipped {file}: " in run.err for file in broken)
+    assert [v["images"] for v in run.record.validations] == [9, 9] and len(run.record.steps) == 12
+    assert all(step["images"] == 4 and step["loss"] > 0 for step in run.record.steps)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_too_many_broken_images(training, workers):
+    folder = make_images(training.tmp / "set", train=24, val=10)
+    for file in sorted((folder / "train" / "cat").iterdir()):
+        file.write_bytes(b"no picture")
+    run = training.run("run", "--num-workers", workers, data=folder, code=2)
+    assert "Traceback" not in run.err
+    [last] = [line for line in run.err.splitlines() if "skipped /" not in line]
+    assert last.startswith("train.py: 11 of the 24 images in ") and "no more than 10 are skipped" in last
+    assert run.record.errors[-1]["kind"] == "data" and run.record.end["status"] == "failed"
+
+
+def test_too_many_broken_images_in_the_part_of_one_rank(training):
+    """The rank that meets them says so: the others see no more than that it is gone."""
+    folder = make_images(training.tmp / "set", train=48, val=4)
+    for file in sorted((folder / "train" / "cat").iterdir()):
+        file.write_bytes(b"no picture")
+    one = "import dlojz.data, os\nskip = dlojz.data.ImageFolder._skip\n" \
+          "dlojz.data.ImageFolder._skip = lambda self, *what: skip(self, *what) if os.environ['RANK'] == '1' else None"
+    ranks = training.start_ranks("run", 2, "-b", 2, "-e", 2, data=folder, before=one)
+    assert [rank.wait(60).code for rank in ranks] == [1, 2]
+    [last] = [line for line in ranks[1].err.splitlines() if "skipped /" not in line]
+    assert last.startswith("train.py (rank 1): 11 of the 48 images")
+    assert {error["rank"]: error["kind"] for error in ranks[0].record.errors} == {0: "lost_rank", 1: "data"}
+
+
+def empty(folder):
+    for split in ("train", "val"):
+        (folder / split / "cat").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("make, said", [
+    (lambda folder: None, "is not there"), (lambda folder: folder.mkdir(), "has no folder train/"), (empty, "holds no images"),
+    (lambda folder: (folder / "train" / "cat").mkdir(parents=True), "has no folder val/"),
+], ids=["missing", "empty", "no images", "no val"])
+def test_a_folder_that_will_not_do(training, make, said):
+    make(training.tmp / "set")
+    run = training.run("run", data=training.tmp / "set", code=2)
+    assert run.err.count("\n") == 1 and said in run.err and "expected DIR/train/CLASS/*.jpg" in run.err
+    assert [error["kind"] for error in run.record.errors] == ["usage"]
+
+
+def test_a_folder_that_will_not_do_is_said_once_by_many_ranks(training):
+    ranks = training.start_ranks("run", 2, data="/nowhere")
+    assert [rank.wait().code for rank in ranks] == [2, 2]
+    assert (ranks[0].err + ranks[1].err).count("\n") == 1 and len(ranks[0].record.errors) == 1
+
+
+@pytest.mark.parametrize("argv", [("-b", 64, "--drop-last")], ids=str)
+def test_fewer_images_than_a_batch(training, argv):
+    run = training.run("run", *argv, code=2)
+    assert run.err == "train.py: 24 images are no batch of 64 a process: take a smaller --batch-size\n"
+
+
+def test_a_worker_that_is_killed(training):
+    """As the kernel does when memory is short."""
+    dies = """
+import dlojz.data, os, signal, torch
+item = dlojz.data.ImageFolder.__getitem__
+def killed(self, index):
+    if torch.utils.data.get_worker_info() and index == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item(self, index)
+dlojz.data.ImageFolder.__getitem__ = killed
+"""
+    run = training.run("run", "--num-workers", 2, before=dies, code=1)
+    [error] = run.record.errors
+    assert error["kind"] == "data" and "DataLoader worker" in error["message"] and "--num-workers" in error["advice"]
+    assert run.err.splitlines()[-1].startswith("train.py: DataLoader worker")
+
+
+# The user's own errors
+
+
+def test_an_error_of_the_user_keeps_its_traceback(training):
+    run = training.run("run", "-e", 2, "--num-workers", 1, before=raises("raise KeyError('my own')"), code=1)
+    assert "Traceback (most recent call last)" in run.err and "KeyError: 'my own'" in run.err and "in fails" in run.err
+    [error] = run.record.errors
+    assert error["kind"] == "exception" and error["message"] == "KeyError: 'my own'" and run.record.end["status"] == "failed"
+    assert len(run.record.steps) == 3
+
+
+def test_an_error_in_the_users_loader_keeps_its_traceback(training):
+    own = "import dlojz.data\ndef broken(self, *_):\n    raise KeyError('my own')\ndlojz.data.ImageFolder._transformed = broken"
+    run = training.run("run", "--num-workers", 1, before=own, code=1)
+    assert "in broken" in run.err and run.record.errors[0]["kind"] == "exception"
+
+
+def test_ctrl_c(training):
+    # Without workers: Python drops an interrupt that comes just while it forks.
+    run = training.start("run", "--model", "tiny_slow", "-e", 3, "--data", "random")
+    until(lambda: run.record.steps)
+    run.signal_group(signal.SIGINT)
+    run.wait(20)
+    assert run.code == 130 and run.err == "train.py: interrupted from the keyboard.\n"
+    assert run.record.errors[-1]["kind"] == "signal" and run.record.end["status"] == "failed"
+
+
+def test_the_script_may_have_another_name(training, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["/somewhere/train_lm.py"])
+    assert faults.script() == "train_lm.py"
+
+
+# Files that are written safely
+
+
+def test_a_file_is_whole_or_the_one_before(tmp_path, capsys):
+    path, record = tmp_path / "checkpoint.pt", Writer(tmp_path / "record.jsonl")
+    faults.write_safely(path, lambda file: file.write(b"first"), record, 1)
+
+    def half(file):
+        file.write(b"sec")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    faults.write_safely(path, half, record, 2)
+    assert path.read_bytes() == b"first" and sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint.pt", "record.jsonl"]
+    assert "no checkpoint at step 2 (No space left on device); the one before is kept" in capsys.readouterr().err
+    faults.write_safely(path, lambda file: file.write(b"third"), record, 3)
+    assert path.read_bytes() == b"third"
+    with pytest.raises(ZeroDivisionError):  # no fault of the disk
+        faults.write_safely(path, lambda file: 1 / 0, record, 4)
+    assert path.read_bytes() == b"third"
