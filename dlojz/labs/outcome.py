@@ -9,7 +9,7 @@ SOLVED, WRONG, NOT_ATTEMPTED, CANNOT_CHECK = "SOLVED", "WRONG", "NOT_ATTEMPTED",
 STATES = (SOLVED, WRONG, NOT_ATTEMPTED, CANNOT_CHECK)
 EXIT_CODES = {SOLVED: 0, WRONG: 1, CANNOT_CHECK: 2, NOT_ATTEMPTED: 3}
 TITLES = {SOLVED: "solved", WRONG: "not yet right", NOT_ATTEMPTED: "not attempted yet", CANNOT_CHECK: "cannot be checked"}
-COLOURS = {SOLVED: "#1a7f37", WRONG: "#b35900", NOT_ATTEMPTED: "#57606a", CANNOT_CHECK: "#57606a"}
+COLOURS = {SOLVED: "#2f9e5f", WRONG: "#d93a3f", NOT_ATTEMPTED: "#8a8a8a", CANNOT_CHECK: "#c98500"}  # on white and on black
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,6 @@ class Outcome:
         parts = [f"<b style='color:{COLOURS[self.state]}'>{html.escape(self.title)}</b>"]
         parts += [f"<div>{html.escape(line)}</div>" for line in self.message.splitlines()]
         for label, sentences in (("Verified", self.verified), ("Not verified here", self.unverified)):
-            parts += [f"<div style='color:#57606a'>{label}: {html.escape(sentence)}.</div>" for sentence in sentences]
+            parts += [f"<div style='opacity:.75'>{label}: {html.escape(sentence)}.</div>" for sentence in sentences]
         colour = COLOURS[self.state]
         return f"<div style='border-left:4px solid {colour};padding:2px 10px;margin:4px 0'>{''.join(parts)}</div>"

@@ -150,9 +150,9 @@ def gradients(found: Magnitudes | None = None, scale: int = 16) -> View:
     panel = Panel(svg, 50, 42, 830, 168, (low, high), (0, max(found.counts.values()) / found.total * 100 * 1.08))
     for left, right, opacity in ((smallest, normal, 0.12), (normal, largest + 1, 0.22)):
         svg.rect(panel.px(left), 42, panel.px(right) - panel.px(left), 168, GREEN, opacity=opacity)
-    svg.text(panel.px((normal + largest) / 2), 56, "fp16", anchor="middle", weight=600)
-    svg.text(panel.px((smallest + normal) / 2), 56, "fewer digits", anchor="middle", size=11, opacity=0.8)
-    svg.text(panel.px(smallest) - 6, 56, "becomes 0", anchor="end", size=11, fill=BAD)
+    svg.text(panel.px((normal + largest) / 2), 37, "fp16", anchor="middle", weight=600)
+    svg.text(panel.px((smallest + normal) / 2), 37, "fewer digits", anchor="middle", size=11, opacity=0.8)
+    svg.text(panel.px(smallest) - 6, 37, "becomes 0", anchor="end", size=11, fill=BAD)
     bar = panel.px(1) - panel.px(0)
     for shift, colour, opacity in ((0, BLUE, 0.85), (scale, ORANGE, 0.6)):
         for power, count in found.counts.items():

@@ -139,7 +139,7 @@ def threads(card: Card = CARDS[-1]) -> View:
 
 def memory(*jobs: Job) -> View:
     """What each run's memory was made of, as counted beforehand, and what the run measured."""
-    rows, what, on_gpu = [], "", True
+    rows, images, what, on_gpu = [], [], "", True
     for job in jobs:
         record = job.record
         if not record.start:
@@ -149,10 +149,12 @@ def memory(*jobs: Job) -> View:
         amp = "off" if any(event["lab"] == "amp" for event in record.todos) else args["amp"]
         counted = footprint(start["model"], start["image_size"], start["batch_size"], amp, args["optimizer"])
         rows.append((f"{job.name}, counted", counted.items()))
+        images.append(f"{counted.activations / start['batch_size'] / 1e6:.3g} MB of activations an image in {job.name}")
         on_gpu = start["machine"]["device"] == "cuda"
         if measured := end.get("memory_allocated" if on_gpu else "host_memory"):
             rows.append((f"{job.name}, measured", [("measured", measured)]))
-    notes = ["What kernels borrow while they work comes on top of the count: workspaces, gradients of activations."]
+    notes = [f"Counted: {each}." for each in dict.fromkeys(images)]
+    notes.append("What kernels borrow while they work comes on top: workspaces, gradients of activations.")
     if not on_gpu:
         notes.append("Without a GPU the measurement is that of the whole process: Python, torch and its libraries are in it.")
     if not rows:

@@ -1,0 +1,103 @@
+"""The numbers in the figures of the notebooks, and what is counted of memory."""
+
+import math
+
+import pytest
+import torch
+import torchvision
+
+from dlojz.errors import UsageError
+from dlojz.footprint import footprint
+from dlojz.labs import overview
+from dlojz.labs.amp import figures as amp
+from dlojz.labs.channels_last import figures as channels_last
+from dlojz.labs.day1 import sized
+from dlojz.labs.gpu import figures as gpu
+
+
+def test_footprint_counts_what_a_real_step_keeps():
+    net = torchvision.models.resnet18(num_classes=10)
+    own = {parameter.data_ptr() for parameter in (*net.parameters(), *net.buffers())}
+    kept = {}
+
+    def keep(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    images, labels = torch.randn(2, 3, 32, 32), torch.tensor([0, 1])
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = torch.nn.functional.cross_entropy(net(images), labels)
+    counted = footprint("resnet18", 32, 2, classes=10)
+    assert counted.activations == pytest.approx(sum(size for place, size in kept.items() if place not in own), rel=0.01)
+    assert counted.parameters == counted.gradients == counted.optimizer == 4 * sum(p.numel() for p in net.parameters())
+    assert counted.weight_copies == 0 and counted.total == counted.fixed + counted.activations
+    del loss
+
+
+def test_footprint_of_autocast():
+    plain, half = (footprint("resnet50", 64, 8, amp) for amp in ("off", "bf16"))
+    weights = sum(p.numel() for p in torchvision.models.resnet50().parameters() if p.dim() > 1)
+    assert half.parameters + half.gradients + half.optimizer == plain.parameters + plain.gradients + plain.optimizer
+    assert half.weight_copies == pytest.approx(2 * weights, rel=0.1)  # the weight of the last layer is kept transposed
+    assert 0.45 < half.activations / plain.activations < 0.6
+    assert footprint("resnet50", 64, 16).activations == pytest.approx(2 * plain.activations, rel=0.01)
+    assert footprint("resnet50", 64, 8, optimizer="adamw").optimizer == 2 * plain.optimizer
+    with pytest.raises(UsageError, match="lamb"):
+        footprint("resnet18", 32, 2, optimizer="lamb")
+
+
+def test_formats_are_those_of_torch():
+    formats = {each.name: each for each in amp.known()}
+    assert {name: each.bits for name, each in formats.items()} == {
+        "fp32": 32, "tf32": 19, "bf16": 16, "fp16": 16, "fp8 e5m2": 8, "fp8 e4m3": 8}
+    half, bf16 = formats["fp16"], formats["bf16"]
+    assert (half.largest, half.smallest, half.epsilon) == (65504, 2**-24, 2**-10)
+    assert bf16.smallest == 2**-133 and bf16.epsilon == 2**-7
+    assert formats["fp8 e4m3"].largest == 448 and formats["fp8 e5m2"].largest == 57344
+    for name, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16)):
+        smallest = torch.tensor(formats[name].smallest, dtype=torch.float64)
+        assert smallest.to(dtype) > 0 and (smallest / 2).to(dtype) == 0
+    assert "2^-149" in repr(amp.formats())
+
+
+def test_gradients_below_half_precision():
+    found = amp.Magnitudes({-30: 1, -20: 2, -10: 1}, zeros=3, what="a model")
+    assert found.total == 4 and found.below(-25) == 0.25 and found.below(-14) == 0.75
+    view = amp.gradients(found)
+    assert "25.0% are below 2^-25" in repr(view) and "0.0% become 0" in repr(view)
+    measured = amp.magnitudes("resnet18", 32, 4)
+    assert measured.total > 10_000 and max(measured.counts) < 5
+
+
+def test_orders_and_strides():
+    text = repr(channels_last.orders(2, 2))
+    assert "R0 R1 R2 R3 G0" in text and "R0 G0 B0 R1" in text
+    assert "strides (12, 4, 2, 1)" in text and "strides (12, 1, 6, 3)" in text
+
+
+def test_operations_a_byte():
+    assert [round(card.fp32 * 1000 / card.bandwidth) for card in gpu.CARDS] == [17, 10, 20]
+    assert [card.fp32_cores / card.sms for card in gpu.CARDS] == [64, 64, 128]
+    assert [card.tensor_cores / card.sms for card in gpu.CARDS] == [8, 4, 4]
+    for card, clock in zip(gpu.CARDS, (1.53, 1.41, 1.98)):  # GHz: two operations a core and tick
+        assert card.fp32 == pytest.approx(2 * card.fp32_cores * clock / 1000, rel=0.01)
+
+
+def test_every_figure_is_text_and_a_page_that_takes_the_page_s_colours():
+    views = [overview.workflow(), gpu.cards(), gpu.levels(), gpu.threads(), gpu.memory(), amp.flow(),
+             amp.saved("resnet18", 32, (2, 4)), channels_last.sums(), channels_last.widths((8, 9), pixels=4, batch=1, repeat=1)]
+    for view in views:
+        page = view._repr_html_()
+        assert repr(view) and "<" not in repr(view)
+        assert "<script" not in page and 'fill="black"' not in page and 'fill="#000' not in page and "http" not in page.replace(
+            "http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize("scale", ["ci", "laptop", "gpu", "cluster"])
+def test_runs_of_each_scale(scale):
+    here = sized(scale)
+    assert here.run.startswith("train.py --test --data random") and list(here.batches) == sorted(here.batches)
+    assert here.too_large > 4 * here.batches[-1] and here.run in repr(here)
+    if scale in ("ci", "laptop"):  # more than a process can address, in the smaller of the sizes: 32 or 128 pixels
+        side = 128 if scale == "laptop" else 32
+        assert math.log2(here.too_large * 3 * side * side) > 47
