@@ -200,7 +200,7 @@ def test_a_signal_to_the_whole_group(training, number, workers):
 def test_it_stops_after_the_step_in_which_the_signal_came(training):
     run = training.run("run", "-e", 4, before=DIES_AT.format(step=7, signal="SIGTERM"), code=75)
     assert run.record.end["steps"] == 8  # the signal comes after the sums of step 7
-    assert run.checkpoint["place"]["step"] == 8
+    assert run.checkpoint["place"]["step"] == 8 and [saved["step"] for saved in run.record.checkpoints] == [8]
     assert "ended             stopped" in run.out
 
 
@@ -254,7 +254,7 @@ def told(self):
 dlojz.chronometer.Chronometer.update = told
 """
     run = training.run("run", "-e", 2, before=last, code=75)
-    assert run.record.end["steps"] == 12 and len(run.record.validations) == 1
+    assert run.record.end["status"] == "stopped" and run.record.end["steps"] == 12 and len(run.record.validations) == 1
     resumed = training.run("run", "-e", 2, "--resume")
     assert [v["step"] for v in resumed.record.validations] == [6, 12] and resumed.record.end["status"] == "completed"
     straight = training.run("straight", "-e", 2, "--checkpoint-every", 100)

@@ -14,6 +14,7 @@ def default_lr(args, processes):
 
 
 def make_optimizer(name, parameters, lr, momentum, weight_decay, fused):
+    fused = True if fused else None  # None: torch chooses. False would mean one parameter after the other, even on a GPU
     if name == "sgd":
         return torch.optim.SGD(parameters, lr, momentum=momentum, weight_decay=weight_decay, fused=fused)
     return torch.optim.AdamW(parameters, lr, betas=(momentum, 0.999), weight_decay=weight_decay, fused=fused)

@@ -258,9 +258,8 @@ def train(args, procs, notes, run, record):
                 if args.profile and procs.is_main:
                     profiler.step()
                 # <<< profiler.step
-                place |= {"step": step, "epoch": epoch, "position": position}
-                # Only after an update: a checkpoint holds no gradients.
-                if args.checkpoint_every and update_now and (last or step - saved >= args.checkpoint_every):
+                place |= {"step": step, "epoch": epoch, "position": position}  # saved after an update: gradients are not
+                if update_now and (stopping or (args.checkpoint_every and (last or step - saved >= args.checkpoint_every))):
                     stopping = watch(chronometer.pause()) or stopping  # the steps it holds are in the record before it
                     save(run / "checkpoint.pt", parts, sums, place, procs, record)
                     saved = step
@@ -268,8 +267,9 @@ def train(args, procs, notes, run, record):
                 if last or (stopping and update_now):
                     break
             stopping = watch(chronometer.validation()) or stopping
-            if stopping:
+            if stopping and saved < step:  # a GPU's steps are settled late, and a wish to stop heard late
                 save(run / "checkpoint.pt", parts, sums, place, procs, record)
+            if stopping:
                 break
             found = validate(net, val_loader, criterion, device, amp_dtype, procs)
             record.write("validation", step=step, epoch=epoch, **found, seconds=chronometer.stop())

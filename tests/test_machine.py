@@ -1,0 +1,169 @@
+"""What a run says about the machine; the energy of GPUs; optimizers and schedules by name."""
+
+import importlib.util
+import math
+import subprocess
+import sys
+from argparse import Namespace
+
+import pytest
+import torch
+from training import SCRIPT
+
+from dlojz import energy, machine
+
+# The machine
+
+
+def test_what_a_start_event_says():
+    said = machine.describe(torch.device("cpu"))
+    assert said["versions"]["torch"] == torch.__version__ and said["machine"]["device"] == "cpu"
+    assert 1 <= said["machine"]["cores_allowed"] <= said["machine"]["cores"] and said["machine"]["cpu"]
+    assert "gpu" not in said["machine"] and machine.gpu_uuid(torch.device("cpu")) is None
+
+
+def test_cores_allowed_are_those_of_this_process():
+    words = ["import os", "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})", "from dlojz import machine",
+             "print(machine.cores_allowed())"]
+    done = subprocess.run([sys.executable, "-c", "; ".join(words)], capture_output=True, text=True, cwd=SCRIPT.parents[2])
+    assert done.stdout.strip() == "1", done.stderr
+
+
+@pytest.mark.parametrize("text, name", [("vendor_id\t: x\nmodel name\t: A CPU: with @ 2 GHz\nmodel name\t: other\n",
+                                         "A CPU: with @ 2 GHz"), ("processor : 0\n", None)])
+def test_the_name_of_the_processor(tmp_path, text, name):
+    (tmp_path / "cpuinfo").write_text(text)
+    found = machine.cpu_model(tmp_path / "cpuinfo")
+    assert found == name if name else found
+    assert machine.cpu_model(tmp_path / "nothing")
+
+
+def test_the_state_of_a_checkout(tmp_path):
+    assert machine.git_state(tmp_path) is None and machine.git_state(tmp_path / "nowhere") is None
+
+    def git(*words):
+        who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+        subprocess.run(["git", "-C", tmp_path, *who, *words], check=True, capture_output=True)
+
+    git("init")
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "-m", "first")
+    clean = machine.git_state(tmp_path)
+    assert len(clean["commit"]) == 40 and clean["dirty"] is False
+    (tmp_path / "new").write_text("not tracked")
+    assert machine.git_state(tmp_path) == clean
+    (tmp_path / "file").write_text("two")
+    assert machine.git_state(tmp_path) == clean | {"dirty": True}
+
+
+def test_without_git(monkeypatch, tmp_path):
+    def no_git(*_, **__):
+        raise FileNotFoundError("git")
+
+    monkeypatch.setattr(machine.subprocess, "run", no_git)
+    assert machine.git_state(tmp_path) is None
+
+
+def test_peak_memory_grows():
+    before = machine.peak_memory(torch.device("cpu"))
+    held = torch.ones(64_000_000)
+    after = machine.peak_memory(torch.device("cpu"))
+    assert after["host_memory"] - before["host_memory"] > 100e6 and held.sum()
+    assert set(after) == {"host_memory"}
+
+
+# Energy
+
+
+class Nvml:
+    def __init__(self, fails=False):
+        self.fails, self.counter, self.asked = fails, 5_000, []
+
+    def nvmlInit(self):
+        pass
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        self.asked.append(uuid)
+        return uuid
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle):
+        if self.fails:
+            raise RuntimeError("Not Supported")
+        self.counter += 250_000
+        return self.counter
+
+
+def test_power_is_a_difference_of_counters():
+    clock = iter([10.0, 12.0])
+    nvml = Nvml()
+    meter = energy.EnergyMeter("abc", nvml, clock=lambda: next(clock))
+    first, last = meter.read(), meter.read()
+    assert nvml.asked == ["GPU-abc"] and last[1] - first[1] == 250.0
+    assert energy.power(first, last) == 125.0  # 250 J in 2 s
+
+
+def test_what_is_not_measured_is_none():
+    assert energy.EnergyMeter(None).read() is None
+    assert energy.EnergyMeter("abc", Nvml(fails=True)).read() is None
+    nvml = Nvml()
+    meter = energy.EnergyMeter("MIG-abc", nvml)
+    nvml.fails = True  # a driver that stops answering
+    assert meter.read() is None and nvml.asked == ["MIG-abc"]
+    assert energy.power(None, (1.0, 2.0)) is None and energy.power((1.0, 2.0), None) is None
+    assert energy.power((1.0, 2.0), (1.4, 3.0)) is None  # the counter moves ten times a second
+
+
+# Optimizers and schedules
+
+
+@pytest.fixture(scope="module")
+def optimizers():
+    spec = importlib.util.spec_from_file_location("optimizers", SCRIPT.parent / "optimizers.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def args(**more):
+    return Namespace(**{"optimizer": "sgd", "batch_size": 32, "accumulate": 1, **more})
+
+
+def test_the_default_learning_rate(optimizers):
+    assert optimizers.default_lr(args(batch_size=256), 1) == 0.1
+    assert optimizers.default_lr(args(accumulate=2), 4) == optimizers.default_lr(args(batch_size=256), 1)
+    assert optimizers.default_lr(args(optimizer="adamw", batch_size=4), 8) == 1e-3
+
+
+@pytest.mark.parametrize("name", ["sgd", "adamw"])
+@pytest.mark.parametrize("fused", [False, True])
+def test_an_optimizer_by_name(optimizers, name, fused):
+    weight = torch.nn.Parameter(torch.ones(3))
+    optimizer = optimizers.make_optimizer(name, [weight], 0.1, 0.8, 0.01, fused)
+    [group] = optimizer.param_groups
+    assert group["fused"] == (True if fused else None), "otherwise torch's own choice, which on a GPU is no loop over parameters"
+    assert (group["lr"], group["weight_decay"]) == (0.1, 0.01)
+    assert group.get("momentum", group.get("betas", [None])[0]) == 0.8
+    weight.sum().backward()
+    optimizer.step()
+    assert (weight < 1).all()
+
+
+@pytest.mark.parametrize("name", ["constant", "onecycle", "cosine"])
+@pytest.mark.parametrize("updates", [1, 2, 3, 10, 97])
+def test_a_schedule_lasts_as_long_as_the_training(optimizers, name, updates):
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = optimizers.make_optimizer("sgd", [weight], 0.1, 0.9, 0, False)
+    schedule, rates = optimizers.make_schedule(name, optimizer, 0.1, updates), []
+    for _ in range(updates):
+        rates.append(schedule.get_last_lr()[0])
+        optimizer.step()
+        schedule.step()
+    assert all(0 <= rate <= 0.1 + 1e-12 for rate in rates) and max(rates) > 0
+    if name == "constant":
+        assert set(rates) == {0.1}
+    elif name == "cosine":
+        expected = [0.05 * (1 + math.cos(math.pi * step / updates)) for step in range(updates)]
+        assert rates == pytest.approx(expected, abs=1e-9)
+    elif updates > 9:
+        assert rates[0] == pytest.approx(0.1 / 25) and rates[-1] < 1e-5 and max(rates) > 0.095
