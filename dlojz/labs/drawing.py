@@ -25,11 +25,12 @@ def bars(
     out = ["".join(f'<th style="{CELL}">{html.escape(word)}</th>' for word in head)]
     for (name, unit, values), row in zip(rows, cells):
         largest = max(value for value in values if value is not None)
+        across = min(130, 480 // len(values))
         line = [f'<td style="{CELL}">{html.escape(name)} <span style="opacity: .7">{html.escape(unit)}</span></td>']
         for value, said in zip(values, row[1:]):
-            long = 130 * (value or 0) / largest
+            long = across * (value or 0) / largest
             bar = f'<div style="height: 5px; border-radius: 2px; background: {colour}; width: {long:.0f}px"></div>'
-            line.append(f'<td style="{CELL}; min-width: 140px">{said}{bar}</td>')
+            line.append(f'<td style="{CELL}; min-width: {across + 10}px">{said}{bar}</td>')
         out.append("".join(line))
     page = (
         headline(title)
