@@ -242,6 +242,8 @@ def log(args) -> int:
     job = _one_job(args.job)
     name = "err.log" if args.err else "out.log"
     sys.stdout.reconfigure(errors="replace")  # a log may hold what this terminal can't show
+    if args.follow and job.state == "PENDING":
+        print(f"[{job.run} waits for its turn{f': {job.reason}' if job.reason else ''}]", file=sys.stderr, flush=True)
     shown = False
     for text in follow(job, name) if args.follow else [job.err if args.err else job.log]:
         shown = shown or bool(text)

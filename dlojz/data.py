@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from torch.nn.functional import interpolate
 from torch.utils.data import Dataset, Sampler
 
@@ -165,6 +165,8 @@ class ImageFolder(Dataset):
 
     def _skip(self, file: int, path: str, error: Exception) -> None:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, UnidentifiedImageError):  # whose message speaks of a buffer in memory
+            reason = "not an image that Pillow can read"
         print(f"dlojz.data: skipped {path}: {reason}", file=sys.stderr, flush=True)
         self._skipped[file] = True
         skipped = self._skipped.nonzero().flatten().tolist()

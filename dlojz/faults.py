@@ -56,6 +56,9 @@ def explain(error: BaseException, memory: dict | None = None) -> dict:
     if isinstance(error, OSError) and error.errno in DISK:
         return {"kind": "disk", "message": message, "advice": FREE_SPACE}
     said = f"{type(error).__name__}: {message[:300]}"
+    if "Expected more than 1 value per channel" in message:
+        return {"kind": "usage", "message": message[:300],
+                "advice": "Batch norm needs more than one value a channel: --drop-last, a larger --batch-size or --image-size."}
     return {"kind": "exception", "message": said, "advice": "The traceback is in the error log."}
 
 

@@ -5,8 +5,8 @@ Each line has an ``event`` and a ``time`` (seconds since 1970). The events, in t
 ``start``
     what is needed to compare runs later: ``command``, ``switches`` (the arguments that differ from their defaults),
     ``args`` (all of them), ``model``, ``image_size``, ``batch_size`` (per process), ``world_size``, ``global_batch``
-    (images per optimizer step over all processes), ``parameters``, ``steps_per_epoch``, ``epochs``, ``total_steps``,
-    ``warmup_steps``, ``versions``, ``machine``, ``git``, ``resumed_at`` (step; 0 in the first attempt).
+    (images per optimizer step over all processes), ``parameters``, ``steps_per_epoch``, ``epoch_images`` (or None),
+    ``epochs``, ``total_steps``, ``warmup_steps``, ``versions``, ``machine``, ``git``, ``resumed_at`` (step).
 ``todo``
     a fence that a switch asks for is not written yet, so the run goes without it: ``lab``, ``file``, ``line``, ``message``
     (one line to show beside what the run measured). At most one per lab; see ``Record.todos``.
@@ -243,17 +243,19 @@ class Record:
         self.torn = torn
         self.starts = [e for e in events if e["event"] == "start"]
         self.checkpoints = [e for e in events if e["event"] == "checkpoint"]
-        self.errors = [e for e in events if e["event"] == "error"]
+        self.errors: list[dict] = []  # of the last attempt: what ended the one before has been got over
         found: dict[str, dict[int, dict]] = {"step": {}, "validation": {}}
         self.end = None
         for event in events:
             kind, number = event["event"], event.get("step")
             if kind == "start":
-                self.end = None
+                self.end, self.errors = None, []
                 resumed = event.get("resumed_at") if isinstance(event.get("resumed_at"), int) else 0
                 found = {kind: {number: old for number, old in of.items() if number <= resumed} for kind, of in found.items()}
             elif kind in found and isinstance(number, int):
                 found[kind][number] = event
+            elif kind == "error":
+                self.errors.append(event)
             elif kind == "end":
                 self.end = event
         self.steps, self.validations = ([of[number] for number in sorted(of)] for of in found.values())

@@ -51,11 +51,13 @@ def numbers(record: Record) -> dict:
 
 def _durations(start: dict, found: dict) -> dict:
     """What an epoch and a whole training would take. Random data has no epoch of its own, and a --test run no number of them."""
-    args, steps = start.get("args") or {}, start.get("steps_per_epoch")
+    args = start.get("args") or {}
     epochs = USUAL_EPOCHS if args.get("test") else start.get("epochs")
-    if not found.get("images_per_second") or not steps or not epochs:
+    if not found.get("images_per_second") or not epochs:
         return {}
-    images = IMAGENET if args.get("data") == "random" else round(steps * found["images_per_second"] * found["step_seconds"])
+    images = IMAGENET if args.get("data") == "random" else start.get("epoch_images")
+    if not images:
+        return {}
     seconds = images / found["images_per_second"]
     return {"epoch_images": images, "epoch_seconds": seconds, "training_epochs": epochs, "training_seconds": epochs * seconds}
 

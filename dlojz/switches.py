@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import shlex
@@ -11,10 +12,18 @@ from .errors import UsageError
 
 AT_LEAST_ONE = ("image_size", "batch_size", "epochs", "test_steps", "accumulate", "metric_every", "checkpoint_every",
                 "prefetch_factor")
-FIXED = ("model", "optimizer", "schedule", "amp", "batch_size", "accumulate", "seed")  # a resumed run needs the same
+FIXED = ("model", "data", "image_size", "batch_size", "accumulate", "optimizer", "lr", "wd", "mom", "schedule", "label_smoothing",
+         "clip_grad", "drop_last", "amp", "seed")  # a resumed run needs the same
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 CUDA_GRAPHS = ("reduce-overhead", "max-autotune")  # the modes that record them
 SMALLEST = {"inception_v3": 75, "alexnet": 63}  # pixels; the others of torchvision take any size that is not tiny
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser that says in one line what is wrong, without all its switches before it."""
+
+    def error(self, message: str):
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
@@ -29,6 +38,9 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
               for name in AT_LEAST_ONE}
     refuse |= {
         "--num-workers must not be negative": args.num_workers < 0,
+        "--data needs a folder, photos or random": not args.data.strip(),
+        # A process learns in the sums that another one was told to stop: Slurm's warning comes a minute before the end.
+        "--metric-every is at most 50 with several processes": procs.world_size > 1 and args.metric_every > 50,
         "--lr and --wd must be numbers from 0 up": not all(0 <= number < math.inf for number in (args.lr or 0, args.wd)),
         "--mom lies between 0 and 1": not 0 <= args.mom < 1,
         "--seed lies between 0 and 2**32": not 0 <= args.seed < 2**32,

@@ -27,7 +27,8 @@ def site_python(tmp_path):
     """A Python that has torch 2.9.0+site and torchvision 0.24.0, as a cluster's module has."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "site"], check=True)
     python = tmp_path / "site" / "bin" / "python"
-    asked = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], capture_output=True, text=True)
+    purelib = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    asked = subprocess.run([python, "-c", purelib], capture_output=True, text=True)
     for name, version in (("torch", "2.9.0+site"), ("torchvision", "0.24.0+site")):
         fake_package(Path(asked.stdout.strip()), name, version)
     return python
@@ -37,7 +38,8 @@ def site_python(tmp_path):
 def test_the_site_s_torch_is_used_and_not_replaced(site_python, tmp_path):
     venv = tmp_path / "venv"
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    said = subprocess.run(["sh", SETUP, venv, "data"], env={**env, "PYTHON": str(site_python)}, capture_output=True, text=True, timeout=280)
+    said = subprocess.run(["sh", SETUP, venv, "data"], env={**env, "PYTHON": str(site_python)}, capture_output=True, text=True,
+                          timeout=280)
     assert said.returncode == 0, said.stderr
     assert "using torch 2.9.0+site" in said.stdout
     look = ("import torch, dlojz, importlib.metadata as m; "
@@ -53,7 +55,8 @@ def test_an_old_python_is_refused_in_one_line(tmp_path):
     # A Python that says it is 3.9, as far as the script looks.
     old.write_text(f'#!/bin/sh\nsed "s/^import sys$/import sys; sys.version_info = (3, 9)/" | exec {sys.executable} "$@"\n')
     old.chmod(0o755)
-    said = subprocess.run(["sh", SETUP, tmp_path / "venv", "lab"], env={**os.environ, "PYTHON": str(old)}, capture_output=True, text=True)
+    said = subprocess.run(["sh", SETUP, tmp_path / "venv", "lab"], env={**os.environ, "PYTHON": str(old)}, capture_output=True,
+                          text=True)
     assert said.returncode == 2
     assert len(said.stderr.strip().splitlines()) == 1 and "Python 3.11 or newer is needed" in said.stderr
     assert not (tmp_path / "venv").exists()

@@ -337,8 +337,8 @@ def test_it_ends_soon_after_its_last_line(tmp_path, training_images):
             "--data", training_images, "--run-dir", tmp_path / "run"]
     took = []
     while len(took) < 3 and min(took, default=9) >= 2:
-        run = subprocess.Popen(list(map(str, argv)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(),
-                               start_new_session=True)
+        run = subprocess.Popen(list(map(str, argv)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               env=environment(), start_new_session=True)
         try:
             lines = [(time.monotonic(), line) for line in run.stdout]
             assert run.wait(LIMIT) == 0 and lines[-1][1].startswith("validation  "), lines

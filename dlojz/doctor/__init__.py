@@ -74,6 +74,7 @@ def findings_of(facts: Facts, env: dict[str, str]) -> Iterator[Finding]:
     cores = hardware.usable(facts["cores"]) if facts.get("cores") else None
     slurm = facts.get("slurm")
     has_slurm = bool(slurm)
+    answers = has_slurm and not slurm["error"]
     uses_slurm = (facts.get("site") or {}).get("launcher") != "local"
     topics: dict[str, list[tuple[str, Callable[[], Iterator[Finding]]]]] = {
         "Your system": [
@@ -98,7 +99,7 @@ def findings_of(facts: Facts, env: dict[str, str]) -> Iterator[Finding]:
             ("Your jobs", lambda: stack.say_queue(facts["queue"] if slurm and not slurm["error"] else None)),
             (
                 "Accounts",
-                lambda: stack.say_accounts(facts["accounts"] if has_slurm and not slurm["error"] else None, has_slurm and not slurm["error"]),
+                lambda: stack.say_accounts(facts["accounts"] if answers else None, answers),
             ),
             ("Workspace", lambda: stack.say_workspace(facts["workspace"])),
             ("Photos", lambda: stack.say_data(facts["data"])),

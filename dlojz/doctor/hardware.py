@@ -408,7 +408,7 @@ def say_disks(folders: dict[str, Path], look: Callable[[str], dict]) -> Iterator
         except CouldNotLook as error:
             yield note("Disk", f"{path} ({use}): could not look: {error}", "A network disk may hang: try `ls` there.")
             continue
-        disks.setdefault((disk["device"], disk["filesystem"]), (disk, []))[1].append(f"{path} ({use})")
+        disks.setdefault((disk["device"], disk["filesystem"], disk["read_only"]), (disk, []))[1].append(f"{path} ({use})")
     for disk, names in disks.values():
         yield from say_disk(names, disk)
 

@@ -476,7 +476,8 @@ def _last_error(file: Path) -> str:
         return ""
     errors = [line for line in lines if re.match(r"(\[?rank\d+\]?: ?)?([\w.]+\.)?\w*(Error|Exception|Interrupt)\b", line)]
     errors = [line for line in errors if "ChildFailedError" not in line]
-    own = [line for line in lines if not re.match(r"(srun|slurmstepd\S*):", line)]  # what Slurm adds says less than its states
+    # What Slurm adds says less than its states, and bash's word on a killed command less than the exit code.
+    own = [line for line in lines if not re.match(r"(srun|slurmstepd\S*):|\S*job\.sh: line \d+:.*(Killed|Terminated)", line)]
     return (errors or own or [""])[-1]
 
 

@@ -126,6 +126,11 @@ def request(site: sites.Site, command: Command, *, name: str | None = None, gpus
             raise UsageError(f"gpus={wanted}: this machine has {devices}; ask for {devices}, "
                              f"or for gpus=0, processes={wanted} on its CPU")
         given = wanted if devices else 0
+        present = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if (cores or 0) > present:
+            raise UsageError(f"cores={cores}: this machine lets you use {present}")
+        if max(processes or 0, wanted) > 16 * present:
+            raise UsageError(f"{max(processes or 0, wanted)} processes on {present} cores: ask for {16 * present} at most")
         count = _processes(processes, given, 1) if given or processes else max(1, wanted)
         return Request(**common, gpus=given, processes=count, cores=cores or 0, seconds=limit, account=account,
                        partition=partition, qos=qos, constraint=constraint, directives=site.directives)

@@ -52,7 +52,8 @@ def submit(command: str | Sequence[str], name: str | None = None, gpus: int | No
     jobs = start(asked, here, *facts, again=again)
     if any(job.found for job in jobs):
         found = ", ".join(job.run for job in jobs if job.found)
-        print(f"{found}: already there ({', '.join(sorted({job.status.state for job in jobs}))}); again=True runs it anew")
+        states = ", ".join(sorted({job.status.state for job in jobs}))
+        print(f"{found}: already there ({states}), so nothing was started; again=True (--again in a shell) runs it anew")
     result = Group(jobs) if several else jobs[0]
     return result.wait() if wait else result
 

@@ -32,7 +32,7 @@ from dlojz.sites import sizes
 # ---------------------------------------------------------------------------------------------------------- arguments
 def arguments(argv=None):
     size = sizes()  # what is sensible on this machine: see `dlojz sites`
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], allow_abbrev=False)
+    parser = switches.Parser(description=__doc__.split("\n")[0], allow_abbrev=False)
     add, switch = parser.add_argument, argparse.BooleanOptionalAction
     add("--model", default=size.model, help="a classification model of torchvision (%(default)s)")
     add("--data", default="photos", help="a folder with train/ and val/, `photos` (made by the kit) or `random` (%(default)s)")
@@ -110,7 +110,7 @@ def train(args, procs, notes, run, record):
         sampler = RandomSampler(train_set, generator=order)
         # >>> ddp.sampler: each process reads its own part
         if procs.world_size > 1:
-            sampler = DistributedSampler(train_set, seed=args.seed, drop_last=args.drop_last)
+            sampler = DistributedSampler(train_set, seed=args.seed, drop_last=True)  # or it fills up with images twice
         # <<< ddp.sampler
         sampler = data.StartAt(sampler)
         loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor, "pin_memory": args.pin_memory,
@@ -118,7 +118,7 @@ def train(args, procs, notes, run, record):
         train_loader = DataLoader(
             train_set, args.batch_size, sampler=sampler, drop_last=args.drop_last, persistent_workers=args.persistent_workers,
             generator=torch.Generator(), **loading)  # its own, so that it draws nothing from the model's random numbers
-        # Mixed, since --test looks at the first ones only. A DistributedSampler would fill up with images that count twice.
+        # Mixed, since --test looks at the first ones only. Each process validates its own part, however uneven.
         mixed = torch.randperm(len(val_set), generator=torch.Generator().manual_seed(0)).tolist()
         mine = mixed[procs.rank :: procs.world_size][: 5 * args.batch_size if args.test else None]
         val_loader = DataLoader(Subset(val_set, mine), args.batch_size, **loading)
@@ -173,7 +173,7 @@ def train(args, procs, notes, run, record):
                               ranges=args.profile)
     record.write("start", flush=True, **machine.describe(device), **switches.describe(args, procs), notes=notes, resumed_at=step,
                  parameters=sum(p.numel() for p in net.parameters()), steps_per_epoch=steps_per_epoch, epochs=len(epoch_lengths),
-                 total_steps=total_steps, warmup_steps=chronometer.warmup_steps)
+                 epoch_images=train_set and len(train_set), total_steps=total_steps, warmup_steps=chronometer.warmup_steps)
     say(f"{args.model}, {args.data} at {args.image_size} px, {procs.world_size} x {args.batch_size} images a step on",
         f"{device.type}, steps {step + 1} to {total_steps}", *(f"\nnote: {note}" for note in notes))
     # >>> profiler.start: trace a few steps out of those that will run
@@ -251,7 +251,7 @@ def train(args, procs, notes, run, record):
                 # <<< ddp.metrics
                 settled = chronometer.next_iter(sums if reduce_now else None, epoch=epoch, lr=lr,
                                                 images=len(labels) * procs.world_size)
-                stopping = watch(settled) or stopping
+                stopping = watch(settled) or stopping or (procs.world_size == 1 and bool(stop_signals))
                 if reduce_now:
                     sums.zero_()
                 # >>> profiler.step: tell the profiler that a step is over

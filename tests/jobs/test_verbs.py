@@ -17,7 +17,8 @@ def test_submit_jobs_log(ws):
     assert done.stdout.splitlines()[0] == "amp-001: submitted as job 1. Follow it: dlojz log -f amp-001"
     assert last(done.stdout).split()[:2] == ["amp-001", "COMPLETED"] and "quick.py --lr 'a b'" in done.stdout
     again = ws.shell("submit", "--name", "amp", "--", "quick.py", "--lr", "a b")
-    assert (again.returncode, again.stdout) == (0, "amp-001: already there (COMPLETED); again=True runs it anew\n")
+    assert (again.returncode, again.stdout) == (0, "amp-001: already there (COMPLETED), so nothing was started; "
+                                             "again=True (--again in a shell) runs it anew\n")
     assert ws.shell("submit", "--name", "amp", "--again", "--wait", "quick.py --lr 'a b'").stdout.startswith("amp-002: submitted")
     table = ws.shell("jobs").stdout.splitlines()
     assert [line.split()[0] for line in table] == ["run", "amp-001", "amp-002"]

@@ -17,8 +17,9 @@ def start(machine=GPU, total=10, world=2, **args) -> dict:
     args = {**ARGS, **args}
     return {"event": "start", "time": 100.0, "model": args["model"], "image_size": args["image_size"], "world_size": world,
             "batch_size": args["batch_size"], "global_batch": args["batch_size"] * world * args["accumulate"],
-            "parameters": 25_000_000, "steps_per_epoch": 5, "epochs": args["epochs"], "total_steps": total, "warmup_steps": 2,
-            "machine": machine, "versions": {"torch": "2.11.0"}, "args": args, "resumed_at": 0, "notes": []}
+            "parameters": 25_000_000, "steps_per_epoch": 5, "epoch_images": 640, "epochs": args["epochs"],
+            "total_steps": total, "warmup_steps": 2, "machine": machine,
+            "versions": {"torch": "2.11.0"}, "args": args, "resumed_at": 0, "notes": []}
 
 
 def steps(first=1, last=10, seconds=0.5, idle=0.1, images=128, slow=None, **fields) -> list[dict]:
