@@ -10,8 +10,6 @@ from pathlib import Path
 from . import summary, workspace
 from .errors import UsageError
 
-BASELINE = "train.py --test"
-
 
 def start(folder: Path | str, jupyter: bool | None = None) -> int:
     """Make or complete the workspace, look at the machine, measure a baseline there, then become JupyterLab.
@@ -29,10 +27,14 @@ def start(folder: Path | str, jupyter: bool | None = None) -> int:
 
     print(doctor().text(100))
 
-    _say(f"baseline: {BASELINE}")
     from .jobs import submit
+    from .sites import sizes
 
-    job = submit(BASELINE, name="baseline")
+    # The same small run everywhere: the fences are not written yet, so that a machine with a GPU would not use it.
+    size = sizes("laptop")
+    baseline = f"train.py --test --model {size.model} --image-size {size.image_size} --batch-size {size.batch_size}"
+    _say(f"baseline: {baseline}")
+    job = submit(baseline, name="baseline")
     shown = not job.found
     for text in _follow(job) if shown else ():
         print(text, end="", flush=True)

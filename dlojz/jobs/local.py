@@ -292,6 +292,6 @@ def revive(queue: Queue) -> None:
     with contextlib.suppress(UsageError, OSError):
         with queue.locked():
             if not queue.supervised():
-                Supervisor(queue).settle_all()
+                Supervisor(queue, say=lambda text: None).settle_all()  # in the notebook's own process
     if queue.ids():
         queue.supervise()

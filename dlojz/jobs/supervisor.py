@@ -30,8 +30,9 @@ LATE = 3.0  # seconds after which a final state that could not be written is tri
 class Supervisor:
     """One look at a time at the queue, which must be locked meanwhile."""
 
-    def __init__(self, queue: Queue, clock=time.monotonic):
+    def __init__(self, queue: Queue, clock=time.monotonic, say=None):
         self.queue = queue
+        self.say = say or log
         self.clock = clock
         self.grace = float(os.environ.get("DLOJZ_GRACE", GRACE))
         self.started: dict[str, subprocess.Popen] = {}  # the jobs that are this process's own children
@@ -177,14 +178,14 @@ class Supervisor:
             self.queue.remove(entry.id)
         except OSError as error:
             if entry.state != "ENDED":
-                say(f"job {entry.id}: its final state cannot be written ({error}); trying again every {LATE:g} s")
+                self.say(f"job {entry.id}: its final state cannot be written ({error}); trying again every {LATE:g} s")
             self.retry[entry.id] = self.clock() + LATE
             ended = dataclasses.replace(entry, state="ENDED", status=dataclasses.asdict(status))
             self.entries[entry.id] = ended
             with contextlib.suppress(OSError):
                 self.queue.write(ended)
         else:
-            say(f"job {entry.id}: {status.state} {status.reason}".rstrip())
+            self.say(f"job {entry.id}: {status.state} {status.reason}".rstrip())
             self.entries.pop(entry.id, None)
             self.started.pop(entry.id, None)
             self.retry.pop(entry.id, None)
@@ -203,7 +204,7 @@ class Supervisor:
         try:
             self.queue.write(entry)
         except OSError as error:
-            say(f"job {entry.id}: the queue cannot be written ({error})")
+            self.say(f"job {entry.id}: the queue cannot be written ({error})")
 
     # --- starting ---
 
@@ -246,7 +247,7 @@ class Supervisor:
             return
         self.started[entry.id] = child
         self._write(dataclasses.replace(starting, state="RUNNING", process=processes.identity(child.pid)))
-        say(f"job {entry.id}: started in {folder}" + f" on GPU {','.join(given)}" * bool(given))
+        self.say(f"job {entry.id}: started in {folder}" + f" on GPU {','.join(given)}" * bool(given))
 
 
 def _written(file: Path) -> float:
@@ -256,7 +257,7 @@ def _written(file: Path) -> float:
         return 0.0
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     with contextlib.suppress(OSError):  # a full disk
         print(time.strftime("%Y-%m-%d %H:%M:%S"), text, flush=True)
 

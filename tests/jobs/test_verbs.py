@@ -43,10 +43,15 @@ def test_follow(ws):
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n1\n2\n3\n", "[talks-001 is COMPLETED]\n")
 
 
+def interruptible(*words, cwd) -> subprocess.Popen:
+    """The command as from a terminal: what a script put into the background ignores Ctrl-C, and so would its children."""
+    return subprocess.Popen([sys.executable, "-m", "dlojz.cli", *words], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+
+
 def test_follow_shows_lines_as_they_come_and_may_be_interrupted(ws):
     ws.shell("submit", "--", "slow.py")
-    follower = subprocess.Popen([sys.executable, "-m", "dlojz.cli", "log", "-f", "slow"], cwd=ws.folder, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+    follower = interruptible("log", "-f", "slow", cwd=ws.folder)
     assert follower.stdout.readline() == "begun\n"
     follower.send_signal(signal.SIGINT)
     assert follower.wait(10) == 130 and "Traceback" not in follower.stderr.read()
@@ -66,8 +71,7 @@ def test_cancel(ws, wait_until):
 
 
 def test_waiting_may_be_interrupted(ws):
-    waiter = subprocess.Popen([sys.executable, "-m", "dlojz.cli", "submit", "--wait", "--", "slow.py"], cwd=ws.folder,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    waiter = interruptible("submit", "--wait", "--", "slow.py", cwd=ws.folder)
     waiter.stdout.readline()
     time.sleep(0.3)
     waiter.send_signal(signal.SIGINT)
