@@ -113,7 +113,7 @@ def _stand_in(options: dict) -> None:
 
 def _notice_ends(log: Log) -> None:
     """The script reports what stops it in words of its own and leaves: hear of it before that."""
-    from ... import faults
+    from ... import faults, switches
 
     explain, leave = faults.explain, os._exit
 
@@ -127,12 +127,16 @@ def _notice_ends(log: Log) -> None:
         log.note("exit", **{"how": "os._exit", "code": code, **where})
         leave(code)
 
-    def refused(parser, message):
-        log.write({"what": "error", "step": log.step, "kind": "a wrong switch", "message": message, **log.caller()})
-        refuse(parser, message)
+    def noticed(refuse):
+        def refused(parser, message):
+            log.write({"what": "error", "step": log.step, "kind": "a wrong switch", "message": message, **log.caller()})
+            refuse(parser, message)
 
-    refuse = argparse.ArgumentParser.error
-    faults.explain, os._exit, argparse.ArgumentParser.error = explained, left, refused
+        return refused
+
+    faults.explain, os._exit = explained, left
+    for parser in (argparse.ArgumentParser, switches.Parser):  # the second has an error() of its own
+        parser.error = noticed(parser.error)
 
 
 # ----------------------------------------------------------------------------------------------------------------- limits
