@@ -46,7 +46,7 @@ def test_fences_are_well_formed(file):
 
 def test_each_technique_has_its_fences():
     labs = {name.split(".")[0] for name in fences.find(SCRIPT.read_text()).fences}
-    assert labs >= {"gpu", "amp", "channels_last", "profiler", "ddp", "syncbn", "accumulate", "compile"}
+    assert labs >= {"gpu", "amp", "channels_last", "profiler", "dataloader", "ddp", "ddp_advanced", "compile"}
 
 
 # What a run leaves

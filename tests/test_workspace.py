@@ -219,9 +219,9 @@ def test_a_lab_that_is_new_gets_its_stub(kit, tmp_path):
 def test_a_fence_that_is_no_more_but_was_written_keeps_the_file(kit, tmp_path):
     folder = tmp_path / "work"
     workspace.create(folder)
-    write_in_fence(folder / "train.py", "syncbn", "pass  # mine\n")
+    write_in_fence(folder / "train.py", "ddp.sync_bn", "pass  # mine\n")
     path = kit / "dlojz/reference/train.py"
-    path.write_text("".join(line for line in path.read_text().splitlines(True) if "syncbn" not in line))
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "ddp.sync_bn" not in line))
     assert "train.new.py" in updated(folder) and "pass  # mine" in (folder / "train.py").read_text()
 
 

@@ -106,22 +106,22 @@ def train(args, procs, notes, run, record):
         train_set = data.dataset(args.data, "train", args.image_size, args.seed, repeat)
         val_set = data.dataset(args.data, "val", args.image_size)
         classes = len(train_set.classes)
-        order = torch.Generator()
-        sampler = RandomSampler(train_set, generator=order)
+        sampler = RandomSampler(train_set, generator=(order := torch.Generator()))
         # >>> ddp.sampler: each process reads its own part
         if procs.world_size > 1:
             sampler = DistributedSampler(train_set, seed=args.seed, drop_last=True)  # or it fills up with images twice
         # <<< ddp.sampler
         sampler = data.StartAt(sampler)
+        # >>> dataloader: processes that prepare batches ahead, in memory that a GPU can fetch from by itself
         loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor, "pin_memory": args.pin_memory,
-                   "worker_init_fn": faults.leave_signals_to_trainer}
-        train_loader = DataLoader(
-            train_set, args.batch_size, sampler=sampler, drop_last=args.drop_last, persistent_workers=args.persistent_workers,
-            generator=torch.Generator(), **loading)  # its own, so that it draws nothing from the model's random numbers
+                   "persistent_workers": args.persistent_workers}
+        # <<< dataloader
+        loading |= {"batch_size": args.batch_size, "worker_init_fn": faults.leave_signals_to_trainer}
+        train_loader = DataLoader(train_set, sampler=sampler, drop_last=args.drop_last, generator=torch.Generator(), **loading)
         # Mixed, since --test looks at the first ones only. Each process validates its own part, however uneven.
         mixed = torch.randperm(len(val_set), generator=torch.Generator().manual_seed(0)).tolist()
         mine = mixed[procs.rank :: procs.world_size][: 5 * args.batch_size if args.test else None]
-        val_loader = DataLoader(Subset(val_set, mine), args.batch_size, **loading)
+        val_loader = DataLoader(Subset(val_set, mine), **loading)
     steps_per_epoch = len(train_loader)
     if not steps_per_epoch:
         raise UsageError(f"{len(train_set)} images are no batch of {args.batch_size} a process: take a smaller --batch-size")
@@ -137,10 +137,10 @@ def train(args, procs, notes, run, record):
     if args.channels_last:
         net = net.to(memory_format=torch.channels_last)
     # <<< channels_last.model
-    # >>> syncbn: batch norm over the images of all processes; before the DDP wrap
+    # >>> ddp.sync_bn: batch norm over the images of all processes; before the DDP wrap
     if args.sync_bn:
         net = nn.SyncBatchNorm.convert_sync_batchnorm(net)
-    # <<< syncbn
+    # <<< ddp.sync_bn
     if args.checkpoint_activations and not memory.checkpoint_activations(net):
         notes.append("--checkpoint-activations has no effect: this model has no repeated blocks")
     model = net  # `net` keeps the plain parameter names, `model` may be wrapped
@@ -212,10 +212,10 @@ def train(args, procs, notes, run, record):
                 images = data.normalize(images)
                 step, position = step + 1, position + 1
                 last = position == epoch_lengths[epoch]
-                # >>> accumulate.group: update after the last of N batches; the last group of an epoch may be smaller
+                # >>> ddp_advanced.group: update after the last of N batches; the last group of an epoch may be smaller
                 update_now = last or position % args.accumulate == 0
                 group = min(args.accumulate, epoch_lengths[epoch] - (position - 1) // args.accumulate * args.accumulate)
-                # <<< accumulate.group
+                # <<< ddp_advanced.group
                 with accumulating(uncompiled, not update_now):
                     chronometer.forward()
                     # >>> amp.forward: half precision where it is safe
@@ -285,9 +285,9 @@ def train(args, procs, notes, run, record):
 
 def accumulating(model, more_to_come):
     """A context in which DDP keeps gradients to itself while more batches of the group follow."""
-    # >>> accumulate.no_sync: forward and backward pass belong inside
+    # >>> ddp_advanced.no_sync: forward and backward pass belong inside
     return model.no_sync() if more_to_come and isinstance(model, DistributedDataParallel) else nullcontext()
-    # <<< accumulate.no_sync
+    # <<< ddp_advanced.no_sync
 
 
 # ------------------------------------------------------------------------------------------------------------ validation
