@@ -1,0 +1,68 @@
+"""The runs of the second day's labs, in the size that suits the machine they will run on.
+
+They read real JPEG files (the photos that the kit draws) and are measured against the same run on random images: what the model
+alone could do.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from .. import machine, sites
+
+# scale: switches of every run, steps of a run, steps of a short run, batch sizes
+_SIZES = {
+    "ci": ("", 5, 3, (4, 8)),
+    "laptop": ("", 40, 12, (8, 16, 32)),
+    "gpu": ("--amp bf16 --channels-last", 60, 20, (64, 128, 256)),
+    "cluster": ("--amp bf16 --channels-last", 60, 20, (64, 128, 256)),
+}
+_MOST_WORKERS = 16  # for one process
+
+
+@dataclass(frozen=True)
+class Sized:
+    """Commands for `submit`, to which a lab adds its switches.
+
+    ``run`` reads photos, ``random`` is the same on random images, ``short`` a few steps of ``run``, for a sweep over ``batches``
+    or ``workers``. ``workers``: loader processes for one training process. ``ranks``: how many processes train together.
+    """
+
+    scale: str
+    run: str
+    random: str
+    short: str
+    workers: int
+    ranks: int
+    batches: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        said = {"a run here": self.run, "on random data": self.random, "loader workers": self.workers, "processes": self.ranks}
+        return "\n".join(f"{name + ':':<16} {value}" for name, value in said.items())
+
+
+def sized(scale: str = "") -> Sized:
+    """The runs for jobs of the site in use. Raises UsageError."""
+    site = sites.current()
+    chosen = sites.resolve_scale(scale or os.environ.get("DLOJZ_SCALE") or site.scale)
+    switches, steps, few, batches = _SIZES[chosen]
+    ranks = {"ci": 2, "laptop": 2, "cluster": 4}.get(chosen) or max(1, len(sites.gpus()))
+
+    def command(data: str, steps: int) -> str:
+        return f"train.py --test --test-steps {steps} --data {data} {switches}".strip()
+
+    return Sized(chosen, command("photos", steps), command("random", steps), command("photos", few), _workers(chosen, site),
+                 ranks, batches)
+
+
+def _workers(scale: str, site: sites.Site) -> int:
+    """As many as the cores that a job has for each of its training processes: on a cluster those of a GPU's share of a node."""
+    if scale == "ci":
+        return 2
+    if site.launcher == "slurm":
+        partition = site.known_partitions().get(site.partition)
+        cores = partition.cores_per_gpu if partition and partition.cores_per_gpu else 8
+    else:
+        cores = machine.cores_allowed() // max(1, len(sites.gpus()))
+    return max(1, min(_MOST_WORKERS, cores))
