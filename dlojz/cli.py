@@ -282,6 +282,7 @@ def sites(args) -> int:
     from . import sites
 
     print(sites.table())
+    sites.current()  # raises where the one in use cannot be used
     return 0
 
 

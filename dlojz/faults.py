@@ -240,6 +240,22 @@ def write_safely(path: Path, write, record: Writer, step: int) -> None:
         record.write("checkpoint", flush=True, step=step, bytes=size, seconds=round(time.perf_counter() - begun, 4))
 
 
+def to_resume(path: Path, wanted: bool, is_main: bool) -> bool:
+    """Whether there is a checkpoint to go on from. One that is not wanted is put aside, as ``checkpoint.old.pt``.
+
+    A run that begins anew in a used folder must not find it there later, when it is itself resumed before its first save.
+    """
+    if wanted or not is_main:
+        return wanted and path.exists()
+    try:
+        path.replace(path.with_name(f"{path.stem}.old{path.suffix}"))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise UsageError(f"{path} cannot be put aside ({_reason(error)}): add --resume, or take another --run-dir") from None
+    return False
+
+
 def read_safely(path: Path, read):
     """``read(file)`` of what `write_safely` wrote. Raises UsageError where that is damaged: it happened after the writing."""
     try:

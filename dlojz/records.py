@@ -265,6 +265,17 @@ class Record:
         return self.starts[-1] if self.starts else {}
 
     @property
+    def run_seconds(self) -> float:
+        """How long it ran: all attempts, each from its start to the last that it wrote, without the time between them."""
+        spans: list[list[float]] = []
+        for event in self.events:
+            if isinstance(event.get("time"), (int, float)):
+                if event["event"] == "start" or not spans:
+                    spans.append([event["time"], event["time"]])
+                spans[-1][1] = event["time"]
+        return sum(max(0.0, last - first) for first, last in spans)
+
+    @property
     def todos(self) -> list[dict]:
         """The fences that the last attempt met unwritten."""
         since = max((number for number, event in enumerate(self.events) if event["event"] == "start"), default=0)

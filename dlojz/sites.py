@@ -363,9 +363,12 @@ def _workspace() -> Path | None:
 
 def _workspace_site(marker: Path) -> str:
     try:
-        chosen = tomllib.loads(marker.read_text(encoding="utf-8")).get("site", "")
+        content = tomllib.loads(marker.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{marker} cannot be read: {error}") from None
+    if unknown := sorted(set(content) - set(workspace.KEYS)):
+        raise UsageError(f"{marker}: there is no key {unknown[0]!r}: expected are {' and '.join(workspace.KEYS)}")
+    chosen = content.get("site", "")
     if not isinstance(chosen, str):
         raise UsageError(f'{marker}: site must be a name in quotes, such as site = "laptop"')
     if chosen.endswith(".toml"):

@@ -17,7 +17,7 @@ def numbers(record: Record) -> dict:
     time), ``step_seconds``, mean seconds of each phase and of ``loading``, ``timed_steps``, ``first_step_seconds``, the last
     ``loss``, ``validation_loss``, ``validation_accuracy``, ``validation_images``, and from the record's end peak memory in bytes,
     ``power`` in watts and ``joules_per_image``. At this pace an epoch of ``epoch_images`` would take ``epoch_seconds`` and
-    ``training_epochs`` of them ``training_seconds``; the run itself took ``run_seconds``, from its start to its end.
+    ``training_epochs`` of them ``training_seconds``; the run itself took ``run_seconds``, all its attempts together.
     """
     found: dict = {}
     steps = record.timed_steps
@@ -43,8 +43,8 @@ def numbers(record: Record) -> dict:
         last = record.validations[-1]
         found |= {f"validation_{name}": last[name] for name in ("loss", "accuracy", "images") if name in last}
     end = record.end or {}
-    if "time" in end and "time" in record.start:
-        found["run_seconds"] = end["time"] - record.start["time"]
+    if record.end and record.run_seconds:
+        found["run_seconds"] = record.run_seconds
     found |= _durations(record.start, found)
     return found | {name: end[name] for name in AT_THE_END if end.get(name)}
 

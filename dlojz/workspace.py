@@ -21,6 +21,7 @@ from .errors import UsageError
 from .labs import catalogue, fences, textfile
 
 MARKER = "workspace.toml"
+KEYS = ("version", "site")  # what it may hold
 MANIFEST = ".dlojz.json"
 
 

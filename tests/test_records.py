@@ -304,6 +304,12 @@ def test_todos_are_those_of_the_last_attempt():
     assert Record([{"event": "start"}, {"event": "start"}, todo]).todos == [todo]
 
 
+def test_how_long_it_ran_leaves_out_the_time_between_attempts():
+    times = [("start", 100), ("step", 101), ("step", 103), ("start", 1000), ("step", 1002), ("end", 1002.5)]
+    assert Record([{"event": event, "time": time} for event, time in times]).run_seconds == 3 + 2.5
+    assert Record([]).run_seconds == 0
+
+
 # Folders
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dlojz import paths, sites
+from dlojz import cli, paths, sites
 from dlojz.errors import UsageError
 from dlojz.sites import Partition, Site, duration, parse, parse_sinfo, seconds, sizes
 
@@ -183,7 +183,7 @@ def test_a_site_file_that_is_no_text(here):
         sites.load("./x.toml")
 
 
-@pytest.mark.parametrize("content", ["site = 3", "site = ", "\xff"])
+@pytest.mark.parametrize("content", ["site = 3", "site = ", "\xff", 'sit = "laptop"'])
 def test_a_wrong_workspace_file(here, content):
     (here / "workspace.toml").write_bytes(content.encode("latin1"))
     with pytest.raises(UsageError, match=r"workspace.toml"):
@@ -325,3 +325,10 @@ def test_reading_a_site_imports_no_torch():
 
 def test_a_site_needs_no_file():
     assert Site(name="x").launcher == "local" and Site(name="x").reference == "x"
+
+
+def test_the_list_is_shown_though_the_site_in_use_is_unknown(monkeypatch, capsys):
+    monkeypatch.setenv("DLOJZ_SITE", "nope")
+    assert cli.main(["sites"]) == 2
+    shown = capsys.readouterr()
+    assert "jean-zay" in shown.out and "there is no site 'nope'" in shown.err

@@ -300,6 +300,14 @@ def test_resume_without_a_checkpoint_begins_at_the_beginning(training):
     assert run.record.start["resumed_at"] == 0 and len(run.losses) == 6
 
 
+def test_a_new_run_in_a_used_folder_does_not_go_on_from_the_old_one_when_it_is_resumed(training):
+    training.run("run", "-e", 1, "--checkpoint-every", 2)
+    before = training.run("run", "-e", 1)  # without a checkpoint of its own
+    assert not (before.folder / "checkpoint.pt").exists() and (before.folder / "checkpoint.old.pt").exists()
+    run = training.run("run", "-e", 1, "--resume")
+    assert run.record.start["resumed_at"] == 0 and run.losses == before.losses
+
+
 def test_resume_of_a_completed_run_validates_again_and_is_done(training):
     training.run("run", "-e", 1, "--checkpoint-every", 2)
     for more in ((), ("--profile",)):

@@ -166,7 +166,7 @@ def train(args, procs, notes, run, record):
     parts = {"model": net, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
     sums = torch.zeros(4, device=device)  # loss x images, correct, images, wishes to stop: on the device, so that nothing waits
     place = {"step": 0, "epoch": 0, "position": 0, "same": switches.fixed(args, procs, total_steps)}
-    if args.resume and (run / "checkpoint.pt").exists():
+    if faults.to_resume(run / "checkpoint.pt", args.resume, procs.is_main):
         load(run / "checkpoint.pt", parts, sums, place, procs.rank)
     step, position = place["step"], place["position"]
     chronometer = Chronometer(record, device, total_steps=total_steps, first_step=step, phases=args.chronometer,

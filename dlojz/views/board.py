@@ -104,6 +104,7 @@ def face_of(run: Run) -> list[str]:
     return said
 
 
+FEW_STEPS = 5  # fewer timed ones say little of what a whole training would take
 MEMORY_ADVICE = "Take a smaller --batch-size, half precision (--amp), or --checkpoint-activations."
 
 
@@ -297,7 +298,8 @@ def epoch(found: dict, args: dict) -> str:
 
 
 def training(found: dict) -> str:
-    return f"{words.seconds(found['training_seconds'])} ({words.counted(found['training_epochs'], 'epoch')})"
+    few = f", a guess from {words.counted(found['timed_steps'], 'timed step')}" if found["timed_steps"] < FEW_STEPS else ""
+    return f"{words.seconds(found['training_seconds'])} ({words.counted(found['training_epochs'], 'epoch')}{few})"
 
 
 # --- the page ------------------------------------------------------------------------------------------------------------

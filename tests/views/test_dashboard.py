@@ -244,3 +244,9 @@ def test_which_run_is_said_in_one_line():
 def test_a_validation_loss_that_is_no_number():
     said = rows(views.dashboard(record(start(), *steps(), {**VALIDATION, "loss": float("nan")})))
     assert said["validation"] == "accuracy 62.5%, loss not a number of 1,000 images"
+
+
+def test_few_steps_are_a_guess_at_a_whole_training():
+    few = views.dashboard(record(start(), *steps()[:3], end()))
+    assert rows(few)["a training"].endswith("timed steps)") or rows(few)["a training"].endswith("timed step)")
+    assert "a guess" in rows(few)["a training"] and "a guess" not in rows(views.dashboard(record(*MEASURED)))["a training"]
