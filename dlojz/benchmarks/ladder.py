@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from .. import paths, records, summary
 from ..errors import UsageError
-
-TRAIN = paths.PACKAGE / "reference" / "train.py"
+from .runs import loader_switches, row, run
 
 
 def rungs(amp: str, cuda: bool) -> dict[str, list[str]]:
@@ -31,53 +28,16 @@ def rungs(amp: str, cuda: bool) -> dict[str, list[str]]:
     return ladder
 
 
-def loader_switches(workers: int, cuda: bool) -> list[str]:
-    """A loader with everything on."""
-    if not workers:
-        return []
-    switches = ["--num-workers", str(workers), "--persistent-workers", "--prefetch-factor", "4", "--drop-last"]
-    return switches + (["--pin-memory", "--non-blocking"] if cuda else [])
-
-
-def run(switches: list[str], folder: Path, gpus: int = 1) -> records.Record:
-    """One training run, to its record. Raises UsageError with the end of what it printed where it failed."""
-    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}"]
-    launcher = [sys.executable, *(torchrun if gpus > 1 else [])]
-    folder.mkdir(parents=True)
-    ended = subprocess.run([*launcher, str(TRAIN), *switches, "--run-dir", str(folder)], capture_output=True, text=True)
-    (folder / "out.log").write_text(ended.stdout + ended.stderr)
-    record = records.read(folder)
-    if ended.returncode and not record.errors:
-        raise UsageError(f"{' '.join(switches)}: exit code {ended.returncode}: {ended.stderr.strip().splitlines()[-1:]}")
-    return record
-
-
-def row(name: str, switches: list[str], record: records.Record) -> dict:
-    """The numbers of a rung: images/s over all processes, ms a step, GB at most, W."""
-    found = summary.numbers(record)
-    memory = found.get("memory_allocated") or found.get("host_memory")
-    return {
-        "rung": name,
-        "switches": " ".join(switches),
-        "images_per_second": found.get("images_per_second"),
-        "step_ms": found["step_seconds"] * 1000 if "step_seconds" in found else None,
-        "memory_gb": memory / 1e9 if memory else None,
-        "power": found.get("power"),
-        "phases_ms": {phase: found[phase] * 1000 for phase in (*summary.PHASES, "loading") if phase in found},
-        "error": record.errors[-1]["kind"] if record.errors else None,
-    }
-
-
 def table(rows: list[dict]) -> str:
     first = next((r["images_per_second"] for r in rows if r["images_per_second"]), None)
     lines = [f"{'rung':<16}{'images/s':>10}{'ms/step':>10}{'GB':>8}{'W':>7}{'ratio':>8}  waiting for data"]
     for r in rows:
         if not r["images_per_second"]:
-            lines.append(f"{r['rung']:<16}{r['error'] or 'no timed steps':>10}")
+            lines.append(f"{r['name']:<16}{r['error'] or 'no timed steps':>10}")
             continue
         waiting = r["phases_ms"].get("idle", 0.0) / r["step_ms"]
         watts = f"{r['power']:.0f}" if r["power"] else "-"
-        lines.append(f"{r['rung']:<16}{r['images_per_second']:>10.1f}{r['step_ms']:>10.2f}{r['memory_gb'] or 0:>8.2f}{watts:>7}"
+        lines.append(f"{r['name']:<16}{r['images_per_second']:>10.1f}{r['step_ms']:>10.2f}{r['memory_gb'] or 0:>8.2f}{watts:>7}"
                      f"{r['images_per_second'] / first:>8.2f}  {waiting:.0%}")
     return "\n".join(lines)
 

@@ -1,0 +1,74 @@
+"""The benchmarks run, and the pages say what is kept. What they measure is no test: that depends on the machine."""
+
+import json
+
+import pytest
+
+from dlojz.benchmarks import day2, ladder
+
+SMALL = ["--model", "resnet18", "--image-size", "32", "--batch-size", "2"]
+
+
+def row(name, processes, speed, **more):
+    return {"name": name, "processes": processes, "images_per_second": speed, "step_ms": 10.0, "phases_ms": {"idle": 2.5},
+            "first_step_ms": 1500.0, "error": None, **more}
+
+
+FOUND = {"suite": "scaling", "date": "2026-01-31", "model": "resnet50", "image_size": 224, "batch_size": 64, "common": "--fused",
+         "machine": {"gpu": "NVIDIA H100", "cores_allowed": 16}, "versions": {"torch": "2.11.0"},
+         "rows": [row("1 process", 1, 1000.0), row("2 processes", 2, 1900.0), row("4 processes", 4, None, error="out_of_memory")]}
+
+
+def test_a_table_by_hand():
+    assert day2.table(FOUND).splitlines() == [
+        "NVIDIA H100, 16 cores, torch 2.11.0, 2026-01-31: resnet50, 224 px, 64 images a process, `--fused`.",
+        "",
+        "| more processes, the same batch for each | images/s | efficiency | ms a step | waiting for data | first step, s |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| 1 process | 1,000 | 1.000 | 10.0 | 25% | 1.5 |",
+        "| 2 processes | 1,900 | 0.950 | 10.0 | 25% | 1.5 |",
+        "| 4 processes | out_of_memory | | | | |",
+    ]
+
+
+def test_what_is_kept_is_read_back(tmp_path):
+    file = day2.keep(FOUND, tmp_path)
+    assert file.name == "scaling-4x-nvidia-h100.json" and json.loads(file.read_text()) == FOUND
+
+
+def test_the_page_says_what_is_kept():
+    text = day2.PAGE.read_text()
+    assert day2.page(text, day2.RESULTS) == text, "python -m dlojz.benchmarks.day2 --page"
+    assert set(day2.MARK.findall(text)) and {suite for _, suite, _ in day2.MARK.findall(text)} == set(day2.SUITES)
+    kept = {file.name.split("-")[0] for file in day2.RESULTS.glob("*.json")}
+    assert kept <= set(day2.SUITES)
+
+
+def test_each_suite_names_its_trials():
+    here = day2.Here("/data", workers=14, processes=4, cuda=True)
+    for suite, (trials, _) in day2.SUITES.items():
+        found = trials(here)
+        assert len({trial.name for trial in found}) == len(found) >= 2, suite
+    assert [trial.processes for trial in day2.scaling(here)] == [1, 2, 4]
+    assert day2.loader(here)[-1].switches == ("--num-workers 14 --pin-memory --non-blocking --prefetch-factor 4 --drop-last "
+                                              "--persistent-workers")
+
+
+@pytest.mark.slow
+def test_processes_are_measured(tmp_path, capsys):
+    assert day2.main(["scaling", "--processes", "2", "--steps", "12", "--out", str(tmp_path), *SMALL]) == 0
+    found = json.loads(next(tmp_path.glob("*.json")).read_text())
+    assert [r["processes"] for r in found["rows"]] == [1, 2] and all(r["images_per_second"] > 0 for r in found["rows"])
+
+
+@pytest.mark.slow
+def test_a_rung_is_measured(capsys):
+    assert ladder.main(["--rungs", "channels-last", "--steps", "12", *SMALL]) == 0
+    said = capsys.readouterr().out
+    assert "channels-last" in said and "resnet18, 32 px, 1 x 2, random" in said
+
+
+def test_an_unknown_suite(capsys):
+    with pytest.raises(SystemExit) as stop:
+        day2.main(["speed"])
+    assert stop.value.code == 2 and "there is no suite 'speed'" in capsys.readouterr().err
