@@ -18,7 +18,8 @@ from types import ModuleType
 
 from .. import workspace
 from ..errors import UsageError
-from .job import NAME, Group, Job, Status, StillRunning, load, refresh, table, table_html
+from .job import Group, Job, StillRunning, load, refresh, table, table_html
+from .states import NAME, Status
 from .submission import numbered, submit
 
 __all__ = ["Group", "Job", "Jobs", "Status", "StillRunning", "jobs", "submit"]

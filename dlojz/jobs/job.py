@@ -1,4 +1,4 @@
-"""What a job is, whatever runs it: what was asked for (`Request`), how it stands (`Status`), what a launcher offers.
+"""What a job is, whatever runs it, and what a launcher offers.
 
 A launcher is a module, `dlojz.jobs.local` or `dlojz.jobs.slurm`, with the four functions of `Launcher`. It knows nothing of
 names, notebooks or tables; it brings folders that hold a ``job.sh`` to execution and says how they stand. `Job` and `Group`
@@ -10,82 +10,20 @@ from __future__ import annotations
 import codecs
 import contextlib
 import dataclasses
-import fcntl
 import html
 import importlib
-import json
 import os
-import re
 import shlex
-import signal
 import socket
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from .. import records, sites
 from ..errors import UsageError
 from . import processes
-
-# Slurm's words, also for jobs of this machine. UNKNOWN: nobody can tell any more (folder deleted, job.json damaged).
-ACTIVE = ("PENDING", "RUNNING")
-ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL", "UNKNOWN")
-SAVED = 75  # the exit code of a script that has saved a checkpoint and wants to be run again (EX_TEMPFAIL)
-
-
-@dataclass(frozen=True)
-class Request:
-    """What was asked for, with the site's defaults filled in. Everything in it is checked: a launcher may rely on it.
-
-    ``gpus`` and ``processes`` count over all nodes; one process drives one GPU, and where ``gpus`` is 0 the processes
-    share the CPU cores. ``cores`` are per process, 0 where the scheduler shall decide. ``seconds`` is the time limit.
-    Empty strings mean "not asked for". ``directives`` are further options of sbatch, such as ``--hint=nomultithread``;
-    ``modules`` are loaded in this order.
-    """
-
-    name: str
-    command: tuple[str, ...]  # what python runs, a script or -m and a module first: ("train.py", "--amp", "bf16")
-    site: str
-    gpus: int = 1
-    nodes: int = 1
-    processes: int = 1
-    cores: int = 0
-    seconds: int = 600
-    account: str = ""
-    partition: str = ""
-    qos: str = ""
-    constraint: str = ""
-    directives: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Status:
-    """How a job stands. Times are seconds since 1970, or None where they are not known (yet).
-
-    ``exit_code`` as a shell would say it: 0-255, 128 + the signal for a process that a signal ended; None while the job
-    has not ended, or where nobody knows. ``reason`` is one line for a person, empty where there is nothing to add
-    (PENDING: why it waits, Slurm's own word such as ``Resources`` first; FAILED: what happened).
-    ``position`` counts from 1 among the jobs that wait in the queue, None where it is not known.
-    """
-
-    state: str
-    reason: str = ""
-    exit_code: int | None = None
-    started: float | None = None
-    ended: float | None = None
-    position: int | None = None
-
-    @property
-    def active(self) -> bool:
-        return self.state in ACTIVE
-
-
-class Unreachable(UsageError):
-    """The queue does not answer now; the jobs in it may well go on. Whoever shows states keeps the last known ones."""
+from .states import NAME, Request, Status, Unreachable, explained, read_json, update
 
 
 class Launcher(Protocol):
@@ -120,71 +58,6 @@ class Launcher(Protocol):
     def recover(self, folders: Sequence[Path]) -> dict[Path, str]:
         """The ids of jobs that were queued for these folders although their ids were never written down, because the
         submitting process was killed in between. Folders that never reached the queue are left out."""
-
-
-# --- job.json ------------------------------------------------------------------------------------------------------------
-
-NAME = "job.json"
-
-
-def read_json(folder: Path) -> dict | None:
-    """What job.json says; None where there is none, an empty dict where it is damaged."""
-    try:
-        with open(folder / NAME, "rb") as file:
-            content = json.loads(file.read())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def write_json(file: Path, content: dict) -> None:
-    """Write beside and rename: a reader sees the old text or the new one, never half of it. Raises OSError."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
-    try:
-        beside.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        os.replace(beside, file)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
-
-
-def update(folder: Path, **changes) -> None:
-    """Change some fields of job.json and leave the others as they are, even where two processes do so. Raises OSError."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some network file systems know no locks: then only the renaming protects
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        write_json(folder / NAME, {**(read_json(folder) or {}), **changes})
-    finally:
-        os.close(handle)
-
-
-def left_exit_code(folder: Path) -> int | None:
-    """The exit code that job.sh left in the folder, if it did."""
-    try:
-        return int((folder / "exit_code").read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def judged(code: int | None, started: float | None = None, ended: float | None = None) -> Status:
-    """The final state that an exit code stands for (negative: ended by that signal, as in `subprocess`)."""
-    if code is None:
-        reason = "it left no exit code: it was killed (kill -9), or its machine went down"
-        return Status("FAILED", reason, None, started, ended)
-    code = 128 - code if code < 0 else code
-    if code == 0:
-        return Status("COMPLETED", "", 0, started, ended)
-    reason = f"exit code {code}"
-    if code == SAVED:
-        reason = "stopped by a signal, after it had saved a checkpoint"
-    elif code > 128:
-        with contextlib.suppress(ValueError):
-            reason = f"ended by {signal.Signals(code - 128).name}"
-            reason += ": did the machine run out of memory?" if code == 137 else ""
-    return Status("FAILED", reason, code, started, ended)
 
 
 # --- jobs ----------------------------------------------------------------------------------------------------------------
@@ -449,36 +322,6 @@ def _settled(job: Job, status: Status) -> Status:
     with contextlib.suppress(OSError):  # a full disk: the next one who asks tries again
         update(job.folder, status=dataclasses.asdict(status))
     return status
-
-
-def explained(folder: Path, status: Status) -> Status:
-    """A failure in the words of the run itself: its record's error, else the last of its error log. Others stay."""
-    if status.state != "FAILED":
-        return status
-    errors = records.read(folder / records.NAME).errors
-    if errors:
-        last = next((error for error in errors if error.get("kind") == "out_of_memory"), errors[-1])
-        state = "OUT_OF_MEMORY" if last.get("kind") == "out_of_memory" else status.state
-        reason = " ".join(str(last.get("message") or last.get("kind") or status.reason).split())
-        return dataclasses.replace(status, state=state, reason=reason[:300])
-    if status.exit_code is not None and (line := _last_error(folder / "err.log")):
-        return dataclasses.replace(status, reason=line[:300])
-    return status
-
-
-def _last_error(file: Path) -> str:
-    """The line of the error log that says what happened: the last one that reads like a Python error, if there is one."""
-    try:
-        with open(file, "rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - 20_000))
-            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
-    except OSError:
-        return ""
-    errors = [line for line in lines if re.match(r"(\[?rank\d+\]?: ?)?([\w.]+\.)?\w*(Error|Exception|Interrupt)\b", line)]
-    errors = [line for line in errors if "ChildFailedError" not in line]
-    # What Slurm adds says less than its states, and bash's word on a killed command less than the exit code.
-    own = [line for line in lines if not re.match(r"(srun|slurmstepd\S*):|\S*job\.sh: line \d+:.*(Killed|Terminated)", line)]
-    return (errors or own or [""])[-1]
 
 
 def wait(jobs: Sequence[Job], timeout: float | None = None) -> Sequence[Job]:

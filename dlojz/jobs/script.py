@@ -19,7 +19,7 @@ from pathlib import Path
 
 from .. import paths, sites
 from ..errors import UsageError
-from .job import Request
+from .states import Request
 
 # --- what was asked for --------------------------------------------------------------------------------------------------
 

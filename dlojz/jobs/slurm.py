@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from ..errors import UsageError
 from . import script
 from . import slurm_text as text
-from .job import Request, Status, Unreachable, judged, left_exit_code
+from .states import Request, Status, Unreachable, judged, left_exit_code
 
 if TYPE_CHECKING:
     from .job import Job

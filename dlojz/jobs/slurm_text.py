@@ -9,7 +9,7 @@ import re
 import time
 from dataclasses import dataclass
 
-from .job import ACTIVE, Status, judged
+from .states import ACTIVE, Status, judged
 
 # What may hold the separator comes last.
 SQUEUE_FORMAT = "%i|%T|%r|%S|%e|%k"

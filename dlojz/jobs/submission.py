@@ -16,7 +16,8 @@ from pathlib import Path
 from .. import sites, workspace
 from ..errors import UsageError
 from . import processes, script
-from .job import NEVER_QUEUED, Group, Job, Request, Unreachable, being_submitted, launcher, load, refresh, update, write_json
+from .job import NEVER_QUEUED, Group, Job, being_submitted, launcher, load, refresh
+from .states import Request, Unreachable, update, write_json
 
 
 def submit(command: str | Sequence[str], name: str | None = None, gpus: int | None = None, nodes: int | None = None,

@@ -1,4 +1,4 @@
-"""The process that runs this machine's queue: ``python -m dlojz.jobs.supervisor FOLDER``, started by `dlojz.jobs.local`.
+"""The process that runs this machine's queue: ``python -m dlojz.jobs.supervisor FOLDER``, started by `dlojz.jobs.queue`.
 
 Ten times a second it looks whether a job has ended, has used up its time or is to be cancelled, and starts the next ones. It
 keeps nothing to itself: a supervisor that is killed is followed by another, which finds the running jobs by their processes.
@@ -18,9 +18,9 @@ from pathlib import Path
 
 from ..errors import UsageError
 from . import processes
-from .job import SAVED, Status, explained, judged, left_exit_code, update
-from .local import HEARTBEAT, MARK, Entry, Queue, lock
+from .queue import HEARTBEAT, MARK, Entry, Queue, lock
 from .script import SHORTEST_WARNED, WARNING
+from .states import SAVED, Status, explained, judged, left_exit_code, update
 
 TICK = 0.1  # seconds
 GRACE = 10.0  # seconds that a job has between SIGTERM and SIGKILL, to save a checkpoint

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import records, summary
-from ..jobs.job import read_json
+from ..jobs.states import read_json
 from ..jobs.submission import numbered
 from .catalogue import Goal, Lab
 

@@ -23,7 +23,7 @@ from dlojz import records, workspace
 from dlojz.errors import UsageError
 from dlojz.jobs import script
 from dlojz.jobs import slurm as launcher
-from dlojz.jobs.job import Request, Status, Unreachable
+from dlojz.jobs.states import Request, Status, Unreachable
 
 ROOT = Path(__file__).resolve().parents[2]
 PID_FILE = Path("/run/dlojz-slurm/slurmctld.pid")
@@ -420,7 +420,7 @@ def test_submitted_from_inside_a_job(lab):
     """The same for real: a job submits a job, as a notebook does whose server was started by Slurm."""
     folders, request = lab.run_folders("inner", ["say.py"], nodes=2, gpus=2, processes=2)
     (lab.folder / "submits.py").write_text(
-        "from pathlib import Path\nfrom dlojz.jobs import slurm\nfrom dlojz.jobs.job import Request\n"
+        "from pathlib import Path\nfrom dlojz.jobs import slurm\nfrom dlojz.jobs.states import Request\n"
         f"print(*slurm.submit([Path({str(folders[0])!r})], {request!r}))\n"
     )
     outer = lab.submit("outer", "submits.py")
@@ -502,7 +502,7 @@ def test_a_submitter_that_is_killed(lab, tmp_path, monkeypatch):
     """The job is in the queue, its id was never written down: it is found, and so are the tasks of a sweep."""
     folders, request = lab.run_folders("orphan", ["say.py", "say.py"])
     shim(tmp_path, "sbatch", f'{shutil.which("sbatch")} "$@" > /dev/null; kill -9 $PPID')
-    code = (f"from pathlib import Path; from dlojz.jobs import slurm; from dlojz.jobs.job import Request\n"
+    code = (f"from pathlib import Path; from dlojz.jobs import slurm; from dlojz.jobs.states import Request\n"
             f"slurm.submit([Path(f) for f in {[str(folder) for folder in folders]!r}], {request!r})")
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, timeout=60, check=False)

@@ -12,8 +12,8 @@ import pytest
 from dlojz.errors import UsageError
 from dlojz.jobs import script, slurm
 from dlojz.jobs import slurm_text as text
-from dlojz.jobs.job import Request, Status, Unreachable
 from dlojz.jobs.slurm import Answer
+from dlojz.jobs.states import Request, Status, Unreachable
 
 REFUSED = "sbatch: error: Batch job submission failed: Invalid qos specification"
 AWAY = Unreachable("Slurm does not answer (Socket timed out on send/recv operation): try again in a minute")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dlojz.jobs import slurm_text as text
-from dlojz.jobs.job import ENDED
+from dlojz.jobs.states import ENDED
 
 OUTPUTS = Path(__file__).parent / "outputs"
 

@@ -17,9 +17,9 @@ import pytest
 from dlojz import jobs, submit
 from dlojz.errors import UsageError
 from dlojz.jobs import job as job_module
-from dlojz.jobs import local, processes, submission
-from dlojz.jobs.job import read_json, write_json
-from dlojz.jobs.local import Entry
+from dlojz.jobs import local, processes, queue, submission
+from dlojz.jobs.queue import Entry
+from dlojz.jobs.states import read_json, write_json
 from dlojz.jobs.supervisor import Supervisor
 
 
@@ -340,7 +340,7 @@ def test_machine_restarted(ws, sleeper):
         # after a restart the pid is somebody else's, and even the start time may agree
         process = {**processes.identity(other.pid), "boot": "the one before"}
         entry = halted(ws, job, process=process)
-        processes.send(processes.marked(f"{local.MARK}={entry.mark}"), signal.SIGKILL)
+        processes.send(processes.marked(f"{queue.MARK}={entry.mark}"), signal.SIGKILL)
         job.refresh()
         assert (job.status.state, job.status.reason) == ("NODE_FAIL", "the machine was restarted while the job ran")
         assert other.poll() is None
@@ -600,7 +600,7 @@ def test_final_states_are_written_by_two_at_once(ws):
     folder = ws.folder / "runs" / "x-001"
     folder.mkdir(parents=True)
     write_json(folder / "job.json", {"id": "", "request": {}})
-    code = "import sys; from pathlib import Path; from dlojz.jobs.job import update\n" \
+    code = "import sys; from pathlib import Path; from dlojz.jobs.states import update\n" \
            "for n in range(150): update(Path(sys.argv[1]), **{sys.argv[2]: n})"
     writers = [subprocess.Popen([sys.executable, "-c", code, str(folder), field]) for field in ("one", "two")]
     while any(writer.poll() is None for writer in writers):

@@ -11,7 +11,8 @@ import pytest
 from dlojz import jobs, submit
 from dlojz.errors import UsageError
 from dlojz.jobs import Group, StillRunning
-from dlojz.jobs.job import details, follow, read_json, table_html
+from dlojz.jobs.job import details, follow, table_html
+from dlojz.jobs.states import read_json
 
 
 def test_a_job_runs_in_the_workspace_and_leaves_its_folder(ws):

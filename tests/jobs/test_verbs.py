@@ -105,7 +105,7 @@ def test_sites(ws):
     assert done.returncode == 0 and "* laptop" in done.stdout
     assert last(done.stdout).startswith("In use: laptop (DLOJZ_SITE says so)")
     broken = ws.shell("sites", env={**os.environ, "DLOJZ_SITE": "nowhere"})
-    assert broken.returncode == 0 and "* nowhere  " in broken.stdout and "there is no site 'nowhere'" in broken.stdout
+    assert broken.returncode == 2 and "* nowhere  " in broken.stdout and "there is no site 'nowhere'" in last(broken.stderr)
 
 
 def test_bad_use_is_one_line_and_exit_code_2(ws):

@@ -14,7 +14,7 @@ from dlojz import cli, jobs, records
 from dlojz.errors import UsageError
 from dlojz.jobs import job as job_module
 from dlojz.jobs import watch_table
-from dlojz.jobs.job import Request, Status, Unreachable
+from dlojz.jobs.states import Request, Status, Unreachable
 
 watch = sys.modules["dlojz.jobs.watch"]  # jobs.watch is the verb
 
