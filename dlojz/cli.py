@@ -57,7 +57,6 @@ def parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("lab", help="for authors: `dlojz lab new ID` makes the files of a new lab")
     verb.add_argument("what", choices=["new"])
     verb.add_argument("lab", metavar="ID")
-    verb.add_argument("--file", default="train.py", help="the file of dlojz/reference that holds its fences (%(default)s)")
     verb.set_defaults(run=lab)
 
     verb = verbs.add_parser("course", help="a workspace with a measured baseline, then JupyterLab")
@@ -169,7 +168,7 @@ def progress(args) -> int:
 def lab(args) -> int:
     from .labs.author import new
 
-    for line in new(args.lab, args.file):
+    for line in new(args.lab):
         print(line)
     return 0
 

@@ -89,9 +89,10 @@ def create(folder: Path | str, solved: Iterable[str] = (), update: bool = False)
         refuse_newer(folder)
         manifest = _read_manifest(folder)
         for name in [*references(), *notebooks()]:
+            (folder / name).parent.mkdir(exist_ok=True)
             line = _lay(folder, name, manifest, done, update)
             said += [line] if line else []
-        said += [line for name in references() for line in _solve_unwritten(folder / name, done)]
+        said += [line for name in references() for line in _solve_unwritten(folder, name, done)]
         for name in manifest:
             if update and name not in (*references(), *notebooks()) and (folder / name).exists():
                 said.append(f"{name}: no longer a part of the course; yours stays")
@@ -112,8 +113,8 @@ def solved_labs(names: Iterable[str]) -> set[str]:
 
 
 def references() -> list[str]:
-    """The names of the files of the reference, each of which has its copy in a workspace."""
-    return sorted(path.name for path in catalogue.reference().glob("*.py"))
+    """The names of the files of the reference, each of which has its copy in a workspace: ``train.py``, ``hunt/slow_feed.py``."""
+    return catalogue.files()
 
 
 def notebooks() -> list[str]:
@@ -126,7 +127,7 @@ def missing(folder: Path, name: str) -> UsageError:
     others = [*folder.glob("*.py"), *(path for path in folder.glob("*/*.py") if path.parent.name not in ("backup", "runs"))]
     for other in sorted(others, key=lambda path: (len(path.parts), path.name)):
         try:
-            elsewhere = other.parent != folder or other.name not in references()
+            elsewhere = other.relative_to(folder).as_posix() not in references()
             if elsewhere and wanted & set(fences.find(textfile.read(other).text).fences):
                 place = shlex.quote(str(other.relative_to(folder)))
                 return UsageError(f"{name} is not in {folder}, but {place} has its fences: put it back (mv {place} {name}), "
@@ -168,21 +169,22 @@ def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) 
         return ""  # nothing new from the kit
     merged = _merge(name, ours, now, theirs, state, entry)
     if merged is None:
-        beside = _free(target, manifest)
+        beside = _free(target, manifest.get(name, {}).get("beside"))
         textfile.write_bytes(beside, ours)
         manifest[name] = {**(entry or _entry(name, now, set())), "kit": now.whole, "beside": _hash(ours)}
-        return f"{name}: you have changed it, so it stays; the new one is beside it, {beside.name}"
+        return f"{name}: you have changed it, so it stays; the new one is beside it, {beside.relative_to(folder)}"
     new, kept = merged
     where = None
     if new != theirs:
-        where = textfile.back_up(folder, target, "update").parent if state.whole != (entry or {}).get("whole") else None
+        if state.whole != (entry or {}).get("whole"):
+            where = textfile.back_up(folder, [name], "update")[0].relative_to(folder).parents[len(Path(name).parts) - 1]
         textfile.write_bytes(target, new)
     manifest[name] = _entry(name, now, set((entry or {}).get("solved", [])))
     if new == theirs:
         return ""
     said = f"{name}: brought up to date"
     said += f" round what you wrote ({', '.join(kept)})" if kept else ""
-    return said + (f"; the one before is in {where.relative_to(folder)}" if where else "")
+    return said + (f"; the one before is in {where}" if where else "")
 
 
 def _merge(name: str, ours: bytes, now: _State, theirs: bytes, state: _State | None,
@@ -209,26 +211,26 @@ def _merge(name: str, ours: bytes, now: _State, theirs: bytes, state: _State | N
     return content, [fence for fence in changed if state.fences[fence] != now.fences[fence]]
 
 
-def _solve_unwritten(target: Path, done: set[str]) -> list[str]:
+def _solve_unwritten(folder: Path, file: str, done: set[str]) -> list[str]:
     """Put solutions into the fences of ``done`` labs that hold their stubs still."""
     said = []
-    labs = [lab for lab in catalogue.in_file(target.name) if lab.id in done]
-    if not labs or not target.exists():
+    labs = [lab for lab in catalogue.in_file(file) if lab.id in done]
+    if not labs or not (folder / file).exists():
         return said
-    file = textfile.read(target)
-    found = fences.find(file.text, target.name, catalogue.reference_fences(target.name))
+    content, known = textfile.read(folder / file), catalogue.reference_fences(file)
+    found = fences.find(content.text, file, known)
     new = {}
     for lab in labs:
-        for name, solution in lab.fences.items():
+        for name, solution in lab.fences_in(file).items():
             if name not in found.fences:
-                said.append(f"{target.name}: {name} is not solved: its fence is gone or damaged, `dlojz diff {lab.id}` says how")
+                said.append(f"{file}: {name} is not solved: its fence is gone or damaged, `dlojz diff {lab.id}` says how")
             elif fences.same(found[name].body, lab.stubs[name]):
                 new[name] = solution.body
             elif not fences.same(found[name].body, solution.body):
-                said.append(f"{target.name}: {name} holds something of yours, which stays (`dlojz solve {lab.id}` replaces it)")
+                said.append(f"{file}: {name} holds something of yours, which stays (`dlojz solve {lab.id}` replaces it)")
     if new:
-        file.write(fences.replace(file.text, new, target.name, catalogue.reference_fences(target.name)))
-        said.append(f"{target.name}: solved {', '.join(new)}")
+        content.write(fences.replace(content.text, new, file, known))
+        said.append(f"{file}: solved {', '.join(new)}")
     return said
 
 
@@ -257,11 +259,11 @@ def _hash(content: bytes | str) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content).hexdigest()[:32]
 
 
-def _free(target: Path, manifest: dict) -> Path:
-    """Where the new file goes: NAME.new.ext, or the next free number where somebody has written there."""
+def _free(target: Path, ours: str | None) -> Path:
+    """Where the new file goes: NAME.new.ext, or the next free number where something else stands than what we put there."""
     for number in range(1, 1000):
         beside = target.with_name(f"{target.stem}.new{f'-{number}' if number > 1 else ''}{target.suffix}")
-        if not beside.exists() or _hash(beside.read_bytes()) == manifest.get(target.name, {}).get("beside"):
+        if not beside.exists() or _hash(beside.read_bytes()) == ours:
             return beside
     raise UsageError(f"there are too many files like {beside} already: delete those that you don't need")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .. import paths
 from ..errors import UsageError
-from . import catalogue, textfile
+from . import catalogue, fences, textfile
 
 LAB = '''id = "{id}"
 title = {title}
@@ -18,7 +18,7 @@ importance = 3  # 1 to 5
 minutes = 30
 gpu_minutes = 3
 needs = []
-file = "{file}"
+{files}
 
 # What its run should reach, as a multiple of what another run of the same trainee measured; leave it out where nothing is.
 # [goal]
@@ -61,8 +61,8 @@ def check(probe):
 '''
 
 
-def new(lab: str, file: str = "train.py") -> list[str]:
-    """Make the folder and the notebook of a lab whose fences stand in ``dlojz/reference/FILE``.
+def new(lab: str) -> list[str]:
+    """Make the folder and the notebook of a lab whose fences stand in files of ``dlojz/reference/``.
 
     Returns what was made, and what is to be done next, one line each. Raises UsageError.
     """
@@ -73,19 +73,21 @@ def new(lab: str, file: str = "train.py") -> list[str]:
     folder = catalogue.FOLDER / lab
     if folder.exists():
         raise UsageError(f"{folder} is there already: choose another id, or delete it")
-    if not catalogue.reference(file).is_file():
-        raise UsageError(f"{catalogue.reference(file)} is not there: write the finished file first, with its fences")
-    every = catalogue.reference_fences(file)
-    own = {name: fence for name, fence in every.items() if name == lab or name.startswith(f"{lab}.")}
+    own: dict[str, fences.Fence] = {}
+    files = []
+    for file in catalogue.files():
+        here = {name: fence for name, fence in catalogue.reference_fences(file).items() if name.split(".")[0] == lab}
+        own |= here
+        files += [file] if here else []
     if not own:
         pair = f"`# >>> {lab}.NAME: what it does` and `# <<< {lab}.NAME`"
-        raise UsageError(f"{file} has no fence of {lab} yet: in {catalogue.reference(file)} put {pair} round the lines that a "
-                         "trainee shall write, then try again")
+        raise UsageError(f"there is no fence of {lab} yet: in a file of {catalogue.reference()} put {pair} round the lines "
+                         "that a trainee shall write, then try again")
     place = max(((other.day, other.order) for other in catalogue.labs().values()), default=(1, 0))
     first = next(iter(own.values()))
     title = first.title or lab
-    words = {"id": lab, "title": json.dumps(title, ensure_ascii=False), "day": place[0], "order": place[1] + 1, "file": file,
-             "fence": first.id}
+    words = {"id": lab, "title": json.dumps(title, ensure_ascii=False), "day": place[0], "order": place[1] + 1,
+             "files": f"files = {json.dumps(files)}" if len(files) > 1 else f'file = "{files[0]}"', "fence": first.id}
     made: dict[Path, str] = {
         folder / "lab.toml": LAB.format(**words),
         **{folder / "stub" / f"{name}.py": _stub(lab, fence) for name, fence in own.items()},
@@ -94,7 +96,7 @@ def new(lab: str, file: str = "train.py") -> list[str]:
         folder / "check.py": CHECK.format(**words),
         folder / "wrong" / "example.py": f"# expect: TODO: what its message must match\n{_fenced(first.id, 'pass')}",
         folder / "right" / "example.py": _fenced(first.id, first.body),
-        paths.share("notebooks", f"day{place[0]}_{place[1] + 1}_{lab}.ipynb"): _notebook(lab, title, file),
+        paths.share("notebooks", f"day{place[0]}_{place[1] + 1}_{lab}.ipynb"): _notebook(lab, title, files),
     }
     for path, content in made.items():
         try:
@@ -115,15 +117,16 @@ def _fenced(name: str, body: str) -> str:
     return f"# >>> {name}\n{body.rstrip()}\n# <<< {name}\n"
 
 
-def _notebook(lab: str, title: str, file: str) -> str:
+def _notebook(lab: str, title: str, files: list[str]) -> str:
+    links = " and ".join(f"[{file}]({file})" for file in files)
     cells = [
         ("markdown", f"# {title}\n\nTODO: what you will be able to do. Difficulty, minutes."),
         ("code", "from dlojz import check, hint, jobs, predict, quiz, submit"),
         ("markdown", "TODO: the idea, with a figure."),
         ("code", f'predict("{lab}", "How many times faster?")'),
-        ("markdown", f'Open [{file}]({file}) and write the fences that begin with `# >>> {lab}`. Stuck? `hint("{lab}")`.'),
+        ("markdown", f'Open {links} and write the fences that begin with `# >>> {lab}`. Stuck? `hint("{lab}")`.'),
         ("code", f'check("{lab}")'),
-        ("code", f'job = submit("{file}", name="{lab}")  # TODO: its switches'),
+        ("code", f'job = submit("{files[0]}", name="{lab}")  # TODO: its switches'),
         ("code", f'quiz("{lab}")'),
         ("markdown", "TODO: what to conclude, going further."),
     ]

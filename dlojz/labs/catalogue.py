@@ -5,11 +5,13 @@
     ID/hints.md       three steps, each under a ``## `` heading
     ID/quiz.toml      questions: `dlojz.labs.quiz`
     ID/check.py       decides from what the code does
+    ID/calls.py       what the check calls in the trainee's files, where it doesn't run them: `Probe.call`
     ID/wrong/ ID/right/   answers that prove the check
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
 import re
@@ -35,8 +37,12 @@ def is_id(value) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[a-z][a-z0-9_]*", value) is not None
 
 
-def _is_script(value) -> bool:
-    return isinstance(value, str) and Path(value).name == value and value.endswith(".py")
+def _is_file(value) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"(\w+/)?\w+\.py", value) is not None
+
+
+def _are_files(value) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_file, value)) and len(set(value)) == len(value)
 
 
 def _numbers_by_scale(value) -> bool:
@@ -72,7 +78,11 @@ class Goal:
 
 @dataclass(frozen=True)
 class Lab:
-    """What lab.toml says; ``day`` and ``order`` say where it stands in the course, ``needs`` which labs come before it."""
+    """What lab.toml says; ``day`` and ``order`` say where it stands in the course, ``needs`` which labs come before it.
+
+    ``files`` hold its fences, ``file`` is the first of them. ``notebook``: the lab in whose notebook it is checked, where it has
+    none of its own.
+    """
 
     id: str = schema.key("the name of its folder: small letters, digits and _", lambda value: is_id(value))
     title: str = schema.text()
@@ -83,9 +93,17 @@ class Lab:
     minutes: int = schema.whole(1, 600)
     gpu_minutes: float = schema.number(default=0.0)
     needs: tuple[str, ...] = schema.words('a list of labs, such as ["gpu"]', default=())
-    file: str = schema.key('a file of dlojz/reference, such as "train.py"', lambda value: _is_script(value), "train.py")
+    file: str = schema.key('a file of dlojz/reference, such as "train.py"', lambda value: _is_file(value), "")
+    files: tuple[str, ...] = schema.key('a list of files of dlojz/reference, such as ["train.py", "hunt/slow_feed.py"]',
+                                        lambda value: _are_files(value), (), tuple)
+    notebook: str = schema.key("the id of another lab", lambda value: is_id(value), "")
     goal: Goal | None = schema.table(Goal, None)  # noqa: RUF009
     folder: Path = field(default=FOLDER)
+
+    def problem(self):
+        if self.file and self.files:
+            return "files", "a lab has either file or files"
+        return None
 
     @property
     def place(self) -> tuple[int, int, str]:
@@ -97,7 +115,14 @@ class Lab:
     @functools.cached_property
     def fences(self) -> dict[str, fences.Fence]:
         """Its fences in the reference, in order: what the kit would write."""
-        return {name: fence for name, fence in reference_fences(self.file).items() if self.owns(name)}
+        return {name: fence for file in self.files for name, fence in self.fences_in(file).items()}
+
+    def fences_in(self, file: str) -> dict[str, fences.Fence]:
+        return {name: fence for name, fence in reference_fences(file).items() if self.owns(name)}
+
+    def file_of(self, fence: str) -> str:
+        """Which of its files holds this fence of its."""
+        return next(file for file in self.files if fence in reference_fences(file))
 
     @functools.cached_property
     def stubs(self) -> dict[str, str]:
@@ -108,7 +133,7 @@ class Lab:
             try:
                 found[name] = file.read_text(encoding="utf-8")
             except OSError as error:
-                why = f"the fence {name} of {self.file} needs a stub"
+                why = f"the fence {name} of {self.file_of(name)} needs a stub"
                 raise UsageError(f"{file} cannot be read ({error.strerror}): {why}") from None
         return found
 
@@ -132,12 +157,12 @@ class Lab:
 def reference_fences(file: str) -> dict[str, fences.Fence]:
     """The fences of a file of the reference. Raises FenceError where one is wrong."""
     path = reference(file)
-    return _reference_fences(path, path.stat().st_mtime_ns)
+    return _reference_fences(path, file, path.stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=32)
-def _reference_fences(path: Path, _stamp: int) -> dict[str, fences.Fence]:
-    return fences.all_of(path.read_text(encoding="utf-8"), path.name)
+def _reference_fences(path: Path, name: str, _stamp: int) -> dict[str, fences.Fence]:
+    return fences.all_of(path.read_text(encoding="utf-8"), name)
 
 
 def read(folder: Path) -> Lab:
@@ -147,10 +172,19 @@ def read(folder: Path) -> Lab:
     content = file.read_text(encoding="utf-8")
     if lab.id != folder.name:
         raise schema.wrong(file, content, ("id",), f'id = "{lab.id}" in a folder called {folder.name}: they must be the same')
-    if not reference(lab.file).is_file():
-        raise schema.wrong(file, content, ("file",), f'file = "{lab.file}" is not in {reference()}')
-    if not lab.fences:
-        raise schema.wrong(file, content, ("id",), f"{lab.file} has no fence `# >>> {lab.id}: …` or `# >>> {lab.id}.NAME: …`")
+    key, files = ("files", lab.files) if lab.files else ("file", (lab.file or "train.py",))
+    lab = dataclasses.replace(lab, file=files[0], files=files)
+    seen: dict[str, str] = {}
+    for name in files:
+        if not reference(name).is_file():
+            raise schema.wrong(file, content, (key,), f'{key}: "{name}" is not in {reference()}')
+        found = lab.fences_in(name)
+        if not found:
+            raise schema.wrong(file, content, ("id",), f"{name} has no fence `# >>> {lab.id}: …` or `# >>> {lab.id}.NAME: …`")
+        for fence in found:
+            if fence in seen:
+                raise schema.wrong(file, content, (key,), f"the fence {fence} is in {seen[fence]} and in {name}: rename one")
+            seen[fence] = name
     return lab
 
 
@@ -165,6 +199,10 @@ def labs() -> dict[str, Lab]:
                 file = lab.folder / "lab.toml"
                 why = "comes later in the course" if other in known else f"is no lab: there are {', '.join(known)}"
                 raise schema.wrong(file, file.read_text(encoding="utf-8"), ("needs",), f"needs {other!r}, which {why}")
+        if lab.notebook and (lab.notebook not in known or known[lab.notebook].notebook):
+            file = lab.folder / "lab.toml"
+            why = "has none of its own" if lab.notebook in known else f"is no lab: there are {', '.join(known)}"
+            raise schema.wrong(file, file.read_text(encoding="utf-8"), ("notebook",), f"notebook = {lab.notebook!r}, which {why}")
     return known
 
 
@@ -189,13 +227,23 @@ def before(lab: Lab) -> list[Lab]:
 
 
 def in_file(file: str, known: Iterable[Lab] | None = None) -> list[Lab]:
-    """The labs whose fences stand in this file of the reference."""
-    return [lab for lab in (labs().values() if known is None else known) if lab.file == file]
+    """The labs with fences in this file of the reference."""
+    return [lab for lab in (labs().values() if known is None else known) if file in lab.files]
+
+
+def stubs_in(file: str, known: Iterable[Lab] | None = None) -> dict[str, str]:
+    """The stubs of the fences in this file, of all these labs."""
+    return {name: lab.stubs[name] for lab in in_file(file, known) for name in lab.fences_in(file)}
 
 
 def laid_out(file: str, solved: Iterable[str] = ()) -> str:
     """A file of the reference as a workspace gets it: the fences of all labs stubbed, but those that are solved."""
     text = reference(file).read_text(encoding="utf-8")
     done = set(solved)
-    stubs = {name: body for lab in in_file(file) if lab.id not in done for name, body in lab.stubs.items()}
-    return fences.replace(text, stubs, file)
+    return fences.replace(text, stubs_in(file, (lab for lab in labs().values() if lab.id not in done)), file)
+
+
+def files() -> list[str]:
+    """The files of the reference, each of which has its copy in a workspace: ``train.py``, ``hunt/slow_feed.py``."""
+    found = [path.relative_to(reference()) for pattern in ("*.py", "*/*.py") for path in reference().glob(pattern)]
+    return sorted(path.as_posix() for path in found)

@@ -42,46 +42,51 @@ def expect(holds: bool, *, saw: str, expected: str, look) -> None:
         raise Unmet(saw, expected, look)
 
 
-def run_check(lab_id: str, file: Path | str, limits: Limits | None = None, session: Session | None = None) -> Outcome:
-    """Checks a lab in a trainee's file. Never raises on account of what is in that file; UsageError where there is no such lab.
+def run_check(lab_id: str, folder: Path | str, limits: Limits | None = None, session: Session | None = None) -> Outcome:
+    """Checks a lab in a trainee's folder. Never raises on account of what is in it; UsageError where there is no such lab.
 
     ``session``: one that is open already (for running many checks); it stays open.
     """
     begun = time.monotonic()
-    lab, file = catalogue.lab(lab_id), Path(file)
-    outcome = _without_running(lab, file)
-    if outcome is None:
-        text = textfile.read(file).text
-        outcome = _by_running(lab, file, text, limits, session)
+    lab, folder = catalogue.lab(lab_id), Path(folder)
+    try:
+        contents = {name: textfile.read(folder / name) for name in lab.files}
+    except FileNotFoundError as error:
+        name = Path(error.filename).relative_to(folder)
+        outcome = CANNOT_CHECK, f"{name} is not in {folder}: `dlojz workspace {folder}` puts a new one there."
+    except UsageError as error:
+        outcome = CANNOT_CHECK, f"{error}."
+    else:
+        where = Places(lab, {name: content.text for name, content in contents.items()})
+        outcome = _without_running(where, contents) or _by_running(where, folder, limits, session)
     return Outcome(lab.id, *outcome, seconds=round(time.monotonic() - begun, 2))
 
 
-def _without_running(lab, file: Path) -> tuple | None:
-    """State and message where they can be told from the text alone; else None."""
-    try:
-        content = textfile.read(file)
-    except FileNotFoundError:
-        return CANNOT_CHECK, f"{file.name} is not in {file.parent}: `dlojz workspace {file.parent}` puts a new one there."
-    except UsageError as error:
-        return CANNOT_CHECK, f"{error}."
-    found = fences.find(content.text, file.name, lab.stubs)
-    whole = not found.problems and len(found.fences) == len(lab.stubs)
-    if whole and all(fences.same(fence.body, lab.stubs[name]) for name, fence in found.fences.items()):
-        first = next(iter(found.fences.values()))
-        return NOT_ATTEMPTED, f"Its fences are as they came. The first is {first.id}, in line {first.first} of {file.name}."
+def _without_running(where: Places, contents: dict[str, textfile.TextFile]) -> tuple | None:
+    """State and message where they can be told from the texts alone; else None."""
+    if where.not_attempted():
+        first = next(iter(where.lab.fences))
+        return NOT_ATTEMPTED, f"Its fences are as they came. The first is {first}, {where.line_of(first)}."
+    for name, content in contents.items():
+        if problem := _no_python(name, content):
+            return CANNOT_CHECK, problem
+    return None
+
+
+def _no_python(name: str, content: textfile.TextFile) -> str:
+    """Why Python would not run this file; empty where it would begin to."""
     if content.errors != "strict":
         number = next(number for number, line in enumerate(textfile.lines(content.text), 1) if not _is_text(line))
-        where = f"{file.name} is not UTF-8 in line {number}"
-        return CANNOT_CHECK, f"{where}, so Python does not run it: save it as UTF-8, then check again."
+        return f"{name} is not UTF-8 in line {number}, so Python does not run it: save it as UTF-8, then check again."
     try:
-        compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
+        compile(content.path.read_bytes(), name, "exec", dont_inherit=True)
     except SyntaxError as error:
         where = f" in line {error.lineno}" if error.lineno else ""
         shown = f": `{error.text.strip()}`" if error.text and error.text.strip() else ""
-        return CANNOT_CHECK, f"{file.name} is no valid Python{where}: {error.msg}{shown}\nMend that line, then check again."
+        return f"{name} is no valid Python{where}: {error.msg}{shown}\nMend that line, then check again."
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
-        return CANNOT_CHECK, f"{file.name} is no valid Python: {error}\nMend it, then check again."
-    return None
+        return f"{name} is no valid Python: {error}\nMend it, then check again."
+    return ""
 
 
 def _is_text(line: str) -> bool:
@@ -92,32 +97,34 @@ def _is_text(line: str) -> bool:
     return True
 
 
-def _by_running(lab, file: Path, text: str, limits: Limits | None, session: Session | None) -> tuple:
+def _by_running(where: Places, folder: Path, limits: Limits | None, session: Session | None) -> tuple:
     try:
         if session is not None:
             session.begin(limits)
             try:
-                return _judge(lab, Probe(session, file, _written(lab, text)), text)
+                return _judge(where, folder, session)
             finally:
                 session.stop()
         with Session(limits) as own:
-            return _judge(lab, Probe(own, file, _written(lab, text)), text)
+            return _judge(where, folder, own)
     except HostLost as error:
         return CANNOT_CHECK, f"The script could not be run: {error}."
 
 
-def _judge(lab, probe: Probe, text: str) -> tuple:
-    where = Places(lab, probe.script.name, text)
+def _judge(where: Places, folder: Path, session: Session) -> tuple:
+    lab = where.lab
+    probe = Probe(session, folder, lab.file, lab.folder / "calls.py", where.written())
     try:
         _check_of(lab)(probe)
         for run in probe.runs:
-            if not run.completed:
-                raise Unfinished(run)
+            for rank in run.ranks:
+                if not rank.completed:
+                    raise Unfinished(rank)
     except Unmet as unmet:
         look = where.look(unmet.look)
         state, message = WRONG, f"Seen: {unmet.saw}.\nExpected: {unmet.expected}.\nWhere to look: {look}.{where.untouched()}"
     except Unfinished as stop:
-        state, message = _stopped(stop.facts, where)
+        state, message = _stopped(stop.facts.cause, where)
     else:
         state, message = SOLVED, ""
     return state, (message + where.damaged()).strip(), tuple(probe.verified), tuple(probe.unverified)
@@ -125,7 +132,7 @@ def _judge(lab, probe: Probe, text: str) -> tuple:
 
 def _stopped(facts: Facts, where: Places) -> tuple[str, str]:
     """The script ended before the check had seen what it needs: the lab's own fault where its own fence did that."""
-    ended = facts.ended
+    ended, lab = facts.ended, where.lab
     own = where.fence_at(ended)
     place = f", in {where.line(ended)}" if ended.line else ""
     message = f"Seen: `{facts.command}` {ended.message}{place}."
@@ -133,9 +140,12 @@ def _stopped(facts: Facts, where: Places) -> tuple[str, str]:
         return CANNOT_CHECK, f"{message}\nThat line asks for something that only a real GPU has: check it on a machine with one."
     if ended.how == "broken":
         return CANNOT_CHECK, f"{message}\nThat is a fault of the kit, not of your file."
-    if own or (ended.file in (None, where.name) and where.rest_is_as_it_came()):
-        look = f"the fence {own}" if own else f"the fences of {where.lab.id}, and what the rest of the file needs from them"
-        return WRONG, f"{message}\nExpected: it trains for a few steps and ends.\nWhere to look: {look}.{where.untouched()}"
+    if own or (ended.file in (None, *lab.files) and where.rest_is_as_it_came()):
+        look = f"the fence {own}" if own else f"the fences of {lab.id}, and what the rest of the file needs from them"
+        expected = "it trains for a few steps and ends" if facts.trains else "it returns"
+        if ended.how == "completed":
+            expected = "it goes on to what this lab asks for"
+        return WRONG, f"{message}\nExpected: {expected}.\nWhere to look: {look}.{where.untouched()}"
     return CANNOT_CHECK, f"{message}\nThat is outside of this lab's fences: mend it first, then check again."
 
 
@@ -150,51 +160,72 @@ def _check_of(lab):
     return module.check
 
 
-def _written(lab, text: str) -> frozenset[str]:
-    """The fences of the file, of all labs, in which no stub stands."""
-    stubs = {name: body for other in catalogue.in_file(lab.file) for name, body in other.stubs.items()}
-    every = catalogue.reference_fences(lab.file)
-    found = fences.find(text, lab.file, every).fences
-    return frozenset(name for name, fence in found.items() if name not in stubs or not fences.same(fence.body, stubs[name]))
-
-
 class Places:
-    """Names the places of a trainee's file for a message."""
+    """The trainee's files of a lab, as texts by name, and how a message names places in them."""
 
-    def __init__(self, lab, name: str, text: str):
-        self.lab, self.name, self.text = lab, name, text
-        self.lines = textfile.lines(text)
-        self.found = fences.find(text, name, lab.stubs)
+    def __init__(self, lab, texts: dict[str, str]):
+        self.lab, self.texts = lab, texts
+        self.lines = {name: textfile.lines(text) for name, text in texts.items()}
+        self.found = {name: fences.find(text, name, lab.stubs) for name, text in texts.items()}
+
+    @property
+    def fences(self) -> dict[str, fences.Fence]:
+        """Those of the lab that can be used, in order."""
+        return {fence: self.found[file].fences[fence] for fence in self.lab.fences
+                if fence in self.found[file := self.lab.file_of(fence)].fences}
+
+    def untouched_fences(self) -> list[str]:
+        return [name for name, fence in self.fences.items() if fences.same(fence.body, self.lab.stubs[name])]
+
+    def not_attempted(self) -> bool:
+        """Whether all fences, of all files, are as they came."""
+        return len(self.untouched_fences()) == len(self.lab.stubs)
+
+    def written(self) -> frozenset[str]:
+        """The fences of these files, of all labs, in which no stub stands."""
+        every = {}
+        for name, text in self.texts.items():
+            stubs = catalogue.stubs_in(name)
+            found = fences.find(text, name, catalogue.reference_fences(name)).fences
+            every |= {fence: at for fence, at in found.items() if fence not in stubs or not fences.same(at.body, stubs[fence])}
+        return frozenset(every)
 
     def look(self, at) -> str:
         if isinstance(at, str):
-            fence = self.found.fences.get(at)
-            return f"the fence {at}, line {fence.first} of {self.name}" if fence else f"where the fence {at} was"
-        return self.line(at) if at and at.line else f"the fences of {self.lab.id} in {self.name}"
+            return f"the fence {at}, {self.line_of(at)}" if at in self.fences else f"where the fence {at} was"
+        return self.line(at) if at and at.line else f"the fences of {self.lab.id} in {' and '.join(self.texts)}"
+
+    def line_of(self, fence: str) -> str:
+        """Where one of its fences begins."""
+        return f"line {self.fences[fence].first} of {self.lab.file_of(fence)}"
 
     def line(self, event) -> str:
-        if event.file != self.name or not 0 < event.line <= len(self.lines):
+        lines = self.lines.get(event.file, ())
+        if not 0 < event.line <= len(lines):
             return f"line {event.line} of {event.file}"
-        return f"line {event.line} of {self.name}, `{textfile.shown(self.lines[event.line - 1].strip())}`"
+        return f"line {event.line} of {event.file}, `{textfile.shown(lines[event.line - 1].strip())}`"
 
     def fence_at(self, event) -> str | None:
-        if not event.line or event.file != self.name:
+        if not event.line or event.file not in self.found:
             return None
-        return next((fence.id for fence in self.found.fences.values() if fence.first < event.line < fence.last), None)
+        found = self.found[event.file].fences.values()
+        return next((fence.id for fence in found if fence.first < event.line < fence.last), None)
 
     def rest_is_as_it_came(self) -> bool:
         """Whether everything but this lab's fences is the kit's, so that what goes wrong comes from these."""
-        mine, every = self.lab.stubs, catalogue.reference_fences(self.lab.file)
-        if fences.skeleton(self.text) != fences.skeleton(catalogue.reference(self.lab.file).read_text(encoding="utf-8")):
+        return all(self._rest_is_as_it_came(name, text) for name, text in self.texts.items())
+
+    def _rest_is_as_it_came(self, name: str, text: str) -> bool:
+        if fences.skeleton(text) != fences.skeleton(catalogue.reference(name).read_text(encoding="utf-8")):
             return False
-        stubs = {name: body for other in catalogue.in_file(self.lab.file) for name, body in other.stubs.items()}
-        others = [fence for fence in fences.find(self.text, self.name, every).fences.values() if fence.id not in mine]
+        every, stubs = catalogue.reference_fences(name), catalogue.stubs_in(name)
+        others = [fence for fence in fences.find(text, name, every).fences.values() if fence.id not in self.lab.stubs]
         return all(fences.same(fence.body, every[fence.id].body) or fences.same(fence.body, stubs.get(fence.id, ""))
                    for fence in others)
 
     def untouched(self) -> str:
         """A line that names the fences in which the stub still stands."""
-        left = [name for name, fence in self.found.fences.items() if fences.same(fence.body, self.lab.stubs[name])]
+        left = self.untouched_fences()
         return f"\nStill as {'it' if len(left) == 1 else 'they'} came: {', '.join(left)}." if left else ""
 
     def damaged(self) -> str:
@@ -202,7 +233,7 @@ class Places:
         said = []
         for name in self.lab.stubs:
             try:
-                _ = self.found[name]
+                _ = self.found[self.lab.file_of(name)][name]
             except fences.FenceError as error:
                 said.append(f"\nNote: {error}.")
         return "".join(said)

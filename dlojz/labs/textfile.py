@@ -94,8 +94,8 @@ def _umask() -> int:
     return mask
 
 
-def back_up(workspace: Path, path: Path, why: str) -> Path:
-    """Keep a copy of a file of the workspace under ``backup/``, and return it. Raises UsageError."""
+def back_up(workspace: Path, names: list[str], why: str) -> list[Path]:
+    """Keep copies of files of the workspace under ``backup/``, all in one folder, and return them. Raises UsageError."""
     stamp = time.strftime("%Y-%m-%d_%H%M%S")
     try:
         for number in range(1, 1000):
@@ -105,10 +105,12 @@ def back_up(workspace: Path, path: Path, why: str) -> Path:
                 break
             except FileExistsError:
                 continue
-        return Path(shutil.copy2(path, folder / path.name))
+        for name in names:
+            (folder / name).parent.mkdir(exist_ok=True)
+        return [Path(shutil.copy2(workspace / name, folder / name)) for name in names]
     except OSError as error:
-        where = workspace / "backup"
-        raise UsageError(f"cannot keep a copy of {path.name} in {where}: {error.strerror}. Nothing was changed") from None
+        what, where = " and ".join(names), workspace / "backup"
+        raise UsageError(f"cannot keep a copy of {what} in {where}: {error.strerror}. Nothing was changed") from None
 
 
 LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")

@@ -18,45 +18,56 @@ from . import catalogue, events, fences, show, textfile
 from .catalogue import Lab
 from .outcome import CANNOT_CHECK, Outcome
 
+Texts = dict[str, textfile.TextFile]  # the files of a lab, by name
+
 
 @dataclass(frozen=True)
 class Target:
-    """A lab's fences, or one of them, in the file of a workspace."""
+    """A lab's fences, or one of them, in the files of a workspace."""
 
     lab: Lab
     here: Path
     names: tuple[str, ...]
 
     @property
-    def path(self) -> Path:
-        return self.here / self.lab.file
+    def files(self) -> list[str]:
+        """The files that hold these fences."""
+        return [file for file in self.lab.files if any(self.lab.file_of(name) == file for name in self.names)]
 
-    def read(self) -> textfile.TextFile:
+    @property
+    def place(self) -> str:
+        """These files, in words."""
+        return " and ".join(self.files)
+
+    def read(self) -> Texts:
         """Raises UsageError that says how to get a missing file back."""
-        try:
-            return textfile.read(self.path)
-        except FileNotFoundError:
-            raise workspace.missing(self.here, self.lab.file) from None
+        return {file: self._read(file) for file in self.files}
 
-    def found(self, file: textfile.TextFile) -> dict[str, fences.Fence]:
-        """The fences, as they stand. Raises UsageError where one is gone or damaged, and says what to do."""
-        known = catalogue.reference_fences(self.lab.file)
-        all_found = fences.find(file.text, self.lab.file, known)
+    def _read(self, file: str) -> textfile.TextFile:
         try:
-            return {name: all_found[name] for name in self.names}
+            return textfile.read(self.here / file)
+        except FileNotFoundError:
+            raise workspace.missing(self.here, file) from None
+
+    def found(self, texts: Texts) -> dict[str, fences.Fence]:
+        """The fences, as they stand. Raises UsageError where one is gone or damaged, and says what to do."""
+        found = {name: fences.find(file.text, name, catalogue.reference_fences(name)) for name, file in texts.items()}
+        try:
+            return {name: found[self.lab.file_of(name)][name] for name in self.names}
         except fences.FenceError as error:
             anew = (f"Or `dlojz reset {self.lab.id} --file` lays the file out anew, with what stands in your other fences, "
                     "and keeps yours in backup/")
-            raise UsageError(f"{error}{self._where(error, file)}. {anew}") from None
+            raise UsageError(f"{error}{self._where(error, texts)}. {anew}") from None
 
-    def _where(self, error: fences.FenceError, file: textfile.TextFile) -> str:
+    def _where(self, error: fences.FenceError, texts: Texts) -> str:
         """Where a fence belongs of which nothing is left: after the line that stands before it in the reference."""
         if error.line is not None:
             return ""
-        kit = textfile.lines(catalogue.reference(self.lab.file).read_text(encoding="utf-8"))
+        name = self.lab.file_of(error.fence)
+        kit = textfile.lines(catalogue.reference(name).read_text(encoding="utf-8"))
         above = kit[: self.lab.fences[error.fence].first - 1]
         anchor = next((line.strip() for line in reversed(above) if line.strip()), "")
-        at = [number for number, line in enumerate(textfile.lines(file.text), 1) if line.strip() == anchor]
+        at = [number for number, line in enumerate(textfile.lines(texts[name].text), 1) if line.strip() == anchor]
         old = workspace.older(self.here)
         where = f". They belong after line {at[0]}, `{anchor}`" if len(at) == 1 else ""
         return where + (f". But {old}" if old else "")
@@ -67,11 +78,23 @@ class Target:
     def same_as_kit(self, found: dict[str, fences.Fence]) -> bool:
         return all(fences.same(found[name].body, self.lab.fences[name].body) for name in self.names)
 
-    def put(self, file: textfile.TextFile, bodies: dict, why: str, keep: bool) -> str:
+    def put(self, texts: Texts, bodies: dict, why: str, keep: bool) -> str:
         """Other bodies into the fences; says where what stood there is kept, where it is to be kept."""
-        kept = textfile.back_up(self.here, self.path, f"{why}_{self.lab.id}") if keep else None
-        file.write(fences.replace(file.text, bodies, self.lab.file, catalogue.reference_fences(self.lab.file)))
-        return f" Your file as it was: {kept.relative_to(self.here)}." if kept else ""
+        new = {name: fences.replace(file.text, {each: bodies[each] for each in bodies if self.lab.file_of(each) == name}, name,
+                                    catalogue.reference_fences(name)) for name, file in texts.items()}
+        changed = [name for name, file in texts.items() if new[name] != file.text]
+        for name in changed:
+            texts[name].encode(new[name])  # raises before anything is written
+        kept = textfile.back_up(self.here, changed, f"{why}_{self.lab.id}") if keep and changed else []
+        for name in changed:
+            texts[name].write(new[name])
+        return kept_as(self.here, kept)
+
+
+def kept_as(here: Path, kept: list[Path]) -> str:
+    """Says where the copies of files are."""
+    where = " and ".join(str(path.relative_to(here)) for path in kept)
+    return f" Your {'file as it was' if len(kept) == 1 else 'files as they were'}: {where}." if kept else ""
 
 
 def target(name: str) -> Target:
@@ -99,15 +122,16 @@ def check(lab: str) -> Outcome:
     Raises UsageError where there is no such lab, or no workspace.
     """
     at = target(lab)
-    if not at.path.exists():
-        return _noted(at, Outcome(at.lab.id, CANNOT_CHECK, f"{workspace.missing(at.here, at.lab.file)}."), "")
+    lacking = next((file for file in at.lab.files if not (at.here / file).exists()), None)
+    if lacking:
+        return _noted(at, Outcome(at.lab.id, CANNOT_CHECK, f"{workspace.missing(at.here, lacking)}."), "")
     try:
         stood = fingerprint(at.found(at.read()))
     except UsageError:  # a damaged fence, or a file that can't be read: the check says so
         stood = ""
     from .checking import run_check  # brings what starts processes
 
-    outcome = run_check(at.lab.id, at.path)
+    outcome = run_check(at.lab.id, at.here)
     old = workspace.older(at.here)
     if old and outcome.state == CANNOT_CHECK:
         outcome = dataclasses.replace(outcome, message=f"{outcome.message}\nAlso, {old}.")
@@ -149,7 +173,7 @@ def diff(lab: str) -> show.Shown:
     texts, pages = [], []
     for name in at.names:
         yours, kits = found[name], at.lab.fences[name]
-        head = f"{name}: {kits.title} ({at.lab.file}, lines {yours.first} to {yours.last})"
+        head = f"{name}: {kits.title} ({at.lab.file_of(name)}, lines {yours.first} to {yours.last})"
         same = " The same program." if fences.same(yours.body, kits.body) else ""
         titles = ("yours", "the kit's")
         texts.append(f"{head}{same}\n{show.side_by_side(textfile.shown(yours.body), kits.body, titles)}")
@@ -181,8 +205,8 @@ def solve(lab: str, yes: bool = False) -> show.Shown:
     name = lab if len(at.names) == 1 else at.lab.id
     found = at.found(at.read())
     if at.same_as_kit(found):
-        return show.Shown(f"{name}: the kit's solution stands in {at.lab.file} already. Nothing was changed.")
-    words = f"This puts the kit's solution of {name} into {at.lab.file}, and your progress notes that you have seen it."
+        return show.Shown(f"{name}: the kit's solution stands in {at.place} already. Nothing was changed.")
+    words = f"This puts the kit's solution of {name} into {at.place}, and your progress notes that you have seen it."
     if not at.untouched(found):
         words += " What you wrote there is kept in backup/."
     if not yes and plain_wanted() and _at_a_terminal():
@@ -191,7 +215,7 @@ def solve(lab: str, yes: bool = False) -> show.Shown:
             return show.Shown("Nothing was changed.")
     if not yes:
         how = f'Nothing was changed. To do so: solve("{name}", yes=True), in a shell `dlojz solve --yes {name}`'
-        return Question(words, how, f"Put the solution of {name} into {at.lab.file}", lambda: _solve(name))
+        return Question(words, how, f"Put the solution of {name} into {at.place}", lambda: _solve(name))
     return _solve(name)
 
 
@@ -203,11 +227,11 @@ def _at_a_terminal() -> bool:
 
 def _solve(name: str) -> show.Shown:
     at = target(name)
-    file = at.read()
-    found = at.found(file)
+    texts = at.read()
+    found = at.found(texts)
     events.add(at.here, "looked", at.lab.id, by="solve")
-    kept = at.put(file, {each: at.lab.fences[each].body for each in at.names}, "solve", not at.untouched(found))
-    words = f"{name}: the kit's solution stands in {at.lab.file} now.{kept} Is your editor open? Let it load the file again."
+    kept = at.put(texts, {each: at.lab.fences[each].body for each in at.names}, "solve", not at.untouched(found))
+    words = f"{name}: the kit's solution stands in {at.place} now.{kept} Is your editor open? Let it load the file again."
     bodies = [(each, at.lab.fences[each].body) for each in at.names]
     text = "\n\n".join(f"{each}:\n{_indented(body)}" for each, body in bodies)
     page = "".join(show.headline(each) + show.code(body) for each, body in bodies)
@@ -221,39 +245,39 @@ def _indented(body: str) -> str:
 def reset(lab: str, file: bool = False) -> show.Shown:
     """Put the stub back into the fences of a lab (or one fence); what stood there is kept.
 
-    ``file=True`` lays the whole file out anew, for one that is damaged: with the stubs of this lab and what can be read in
-    all other fences. Raises UsageError.
+    ``file=True`` lays the whole file out anew (all of the lab's, where it has several), for one that is damaged: with the stubs
+    of this lab and what can be read in all other fences. Raises UsageError.
     """
     at = target(lab)
     name = lab if len(at.names) == 1 else at.lab.id
     if file:
-        return _reset_file(at)
+        return show.Shown("\n".join(_reset_file(at, each) for each in at.files))
     mine = at.read()
     found = at.found(mine)
     if at.untouched(found) and all(found[each].body.strip() == at.lab.stubs[each].strip() for each in at.names):
-        return show.Shown(f"{name}: its fences in {at.lab.file} are as they were laid down. Nothing was changed.")
+        return show.Shown(f"{name}: its fences in {at.place} are as they were laid down. Nothing was changed.")
     kept = at.put(mine, {each: at.lab.stubs[each] for each in at.names}, "reset", True)
     events.add(at.here, "reset", at.lab.id)
-    return show.Shown(f"{name}: the stub stands in {at.lab.file} again.{kept}")
+    return show.Shown(f"{name}: the stub stands in {at.place} again.{kept}")
 
 
-def _reset_file(at: Target) -> show.Shown:
-    name = at.lab.file
-    new = catalogue.laid_out(name)
+def _reset_file(at: Target, name: str) -> str:
+    new, path = catalogue.laid_out(name), at.here / name
     kept, carried = "", {}
-    if at.path.exists():
-        kept = f" Your file as it was: {textfile.back_up(at.here, at.path, f'reset_{at.path.stem}').relative_to(at.here)}."
-        text = textfile.decode(at.path.read_bytes())[0]
+    if path.exists():
+        kept = kept_as(at.here, textfile.back_up(at.here, [name], f"reset_{path.stem}"))
+        text = textfile.decode(path.read_bytes())[0]
         theirs = fences.find(text, name, catalogue.reference_fences(name)).fences
         new = new.replace("\n", textfile.common_end(text))
         ours = fences.all_of(new, name)
         carried = {each: fence for each, fence in theirs.items()
                    if each not in at.names and not fences.same(fence.body, ours[each].body)}
         new = fences.replace(new, carried, name)
-    textfile.write_bytes(at.path, new.encode("utf-8", "surrogateescape"))
+    path.parent.mkdir(exist_ok=True)
+    textfile.write_bytes(path, new.encode("utf-8", "surrogateescape"))
     events.add(at.here, "reset", at.lab.id)
     taken = f" with what you wrote in {', '.join(carried)}" if carried else ""
-    return show.Shown(f"{name}: laid out anew{taken}.{kept}")
+    return f"{name}: laid out anew{taken}.{kept}"
 
 
 def catch_up(lab: str) -> show.Shown:
@@ -270,8 +294,8 @@ def catch_up(lab: str) -> show.Shown:
     for each in earlier:
         at = target(each.id)
         try:
-            file = at.read()
-            found = at.found(file)
+            texts = at.read()
+            found = at.found(texts)
         except UsageError as error:
             said.append(f"{each.id}: left alone. {error}")
             continue
@@ -287,10 +311,10 @@ def catch_up(lab: str) -> show.Shown:
             if outcome.exit_code == 2:
                 said.append(f"{each.id}: left alone, because it can't be checked. {outcome}")
                 continue
-            file = at.read()  # a check takes a while
-        kept = at.put(file, {name: fence.body for name, fence in each.fences.items()}, "catch_up", attempted)
+            texts = at.read()  # a check takes a while
+        kept = at.put(texts, {name: fence.body for name, fence in each.fences.items()}, "catch_up", attempted)
         events.add(here, "looked", each.id, by="catch_up")
-        said.append(f"{each.id}: the kit's solution stands in {each.file} now.{kept}")
+        said.append(f"{each.id}: the kit's solution stands in {at.place} now.{kept}")
     title = f"Ready for {goal.id}: what comes before it"
     return show.Shown("\n".join([title, *(f"  {line}" for line in said)]), show.headline(title) + show.lines(*said))
 

@@ -68,7 +68,7 @@ def shell(kit, commands):
 
 def test_a_lab_needs_its_fences_first(kit):
     said = kit.run("lab", "new", "validation", code=2)
-    assert "train.py has no fence of validation yet" in said and said.count("\n") == 1
+    assert "there is no fence of validation yet" in said and said.count("\n") == 1
     assert "`# >>> validation.NAME: what it does`" in said
     assert not (kit.package / "labs" / "validation").exists()
 

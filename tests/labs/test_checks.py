@@ -1,6 +1,6 @@
 """Every check is proved: what is wrong it must refuse, with the words meant for it; what is right it must accept.
 
-``wrong/NAME.py`` and ``right/NAME.py`` of a lab hold fences of train.py, which stand in place of those of the reference.
+``wrong/NAME.py`` and ``right/NAME.py`` of a lab hold fences of its files, which stand in place of those of the reference.
 A wrong one begins with ``# expect: REGEX``, which its message must meet.
 """
 
@@ -10,6 +10,7 @@ from collections import defaultdict
 
 import pytest
 
+from dlojz import workspace
 from dlojz.labs import catalogue, fences
 from dlojz.labs.checking import run_check
 from dlojz.labs.outcome import NOT_ATTEMPTED, SOLVED, WRONG
@@ -33,18 +34,21 @@ def session():
 
 
 def laid_out(folder, lab, answer="", later="stubs"):
-    """A trainee's train.py: earlier labs solved, this one answered with these fences, later ones as they came or solved."""
+    """A trainee's files: earlier labs solved, this one answered with these fences, later ones as they came or solved."""
     solved = [other.id for other in catalogue.labs().values() if later == "solved" or other.place <= lab.place]
-    text = catalogue.laid_out(lab.file, solved)
-    text = fences.replace(text, fences.all_of(answer, "answer"), lab.file)
-    for name in ("optimizers.py", lab.file):
-        (folder / name).write_text(text if name == lab.file else catalogue.reference(name).read_text())
-    return folder / lab.file
+    answered = fences.all_of(answer, "answer")
+    assert set(answered) <= set(lab.fences), f"{set(answered)} are not all fences of {lab.id}"
+    for name in catalogue.files():
+        text = catalogue.laid_out(name, solved)
+        here = {fence: body for fence, body in answered.items() if fence in catalogue.reference_fences(name)}
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(fences.replace(text, here, name))
+    return folder
 
 
-def checked(lab, file, session, kind):
+def checked(lab, folder, session, kind):
     begun = time.monotonic()
-    outcome = run_check(lab.id, file, LIMITS, session)
+    outcome = run_check(lab.id, folder, LIMITS, session)
     DONE[lab.id, kind].append(time.monotonic() - begun)
     return outcome
 
@@ -77,8 +81,8 @@ def test_reference(lab, later, session, tmp_path):
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
 def test_stub(lab, tmp_path):
-    (tmp_path / lab.file).write_text(catalogue.laid_out(lab.file))
-    outcome = run_check(lab.id, tmp_path / lab.file)
+    workspace.create(tmp_path)
+    outcome = run_check(lab.id, tmp_path)
     assert outcome.state == NOT_ATTEMPTED and outcome.seconds < 1, outcome
 
 

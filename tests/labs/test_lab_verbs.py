@@ -39,7 +39,7 @@ def judged(monkeypatch):
     """Checks that say what the test wants, without running anything: ``judged["gpu"] = WRONG``."""
     verdicts, asked = {}, []
 
-    def run_check(lab, file):
+    def run_check(lab, folder):
         asked.append(lab)
         return Outcome(lab, verdicts.get(lab, WRONG), "Seen: a made-up message")
 

@@ -135,7 +135,7 @@ def test_pretended(case, session, tmp_path):
     file = tmp_path / f"{case}.py"
     file.write_text(HEAD + textwrap.dedent(CASES[case]))
     session.begin(Limits(seconds=60))
-    run = Probe(session, file).run(gpus=2)
+    run = Probe(session, file.parent, file.name).run(gpus=2)
     assert run.first("end") and run.first("end").code == 0, f"{run.ended}\n{session.text()}"
 
 
@@ -145,7 +145,7 @@ def test_what_is_noted(session, tmp_path):
     code = "import torch\nx = torch.ones(2)\ny = x.cuda()\nz = y.cpu()\nif y.sum() > 1:\n    w = y.to('cpu', torch.float16)\n"
     file.write_text(code)
     session.begin(Limits(seconds=60))
-    run = Probe(session, file).run(gpus=1)
+    run = Probe(session, file.parent, file.name).run(gpus=1)
     assert [(move.line, move.source, move.target, move.by) for move in run.all("move")] == [
         (3, "cpu", "cuda:0", "own"), (4, "cuda:0", "cpu", "own"), (6, "cuda:0", "cpu", "own")]
     assert [(wait.line, wait.by) for wait in run.all("sync")] == [(5, "own")]

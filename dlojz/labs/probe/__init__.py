@@ -15,6 +15,7 @@ This module and ``session``, ``facts`` run in the trainee's kernel: they do not 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 from ...sites import gpus
@@ -28,15 +29,17 @@ SMALL = "--model probe_net --image-size 32 --batch-size 4 --test --test-steps 4"
 
 
 class Probe:
-    """Runs a script for a check, which says what it has verified and what it could not.
+    """Runs a trainee's files for a check, which says what it has verified and what it could not.
 
-    ``gpus``: how many real GPUs this process may use. ``devices``: what to give to ``--device``, the CPU and where there is one
-    the GPU. ``verified`` and ``unverified`` are the sentences that the outcome says; a check adds to them as it goes.
+    ``root``: the trainee's folder. ``script``: the file of it that is run where a check names no other. ``calls``: the lab's file
+    of functions for `call`. ``gpus``: how many real GPUs this process may use. ``devices``: what to give to ``--device``, the CPU
+    and where there is one the GPU. ``verified`` and ``unverified`` are the sentences that the outcome says; a check adds to them
+    as it goes.
     """
 
-    def __init__(self, session: Session, script: Path, written: frozenset[str] = frozenset()):
-        self.script = Path(script).resolve()
-        self.session = session
+    def __init__(self, session: Session, root: Path, script: str = "train.py", calls: Path | None = None,
+                 written: frozenset[str] = frozenset()):
+        self.session, self.root, self.script, self.calls = session, Path(root).resolve(), script, calls
         self.gpus = len(gpus())
         self.devices = ["cpu", "cuda"] if self.gpus else ["cpu"]
         self.runs: list[Facts] = []
@@ -44,17 +47,35 @@ class Probe:
         self.unverified: list[str] = []
         self._written = written
 
-    def run(self, switches: str = "", *, ranks: int = 1, observe: list[str] | None = None, **options) -> Facts:
+    def run(self, switches: str = "", *, script: str = "", small: bool = True, ranks: int = 1,
+            observe: Iterable[str] | None = None, **options) -> Facts:
         """Starts ``train.py SWITCHES`` on a small model and 16 images, for 4 steps, and returns at once: reading the facts waits.
 
-        ``ranks``: how many processes, on the CPU. ``observe``: which observers (all). ``options`` are theirs:
-        ``gpus=N`` pretends that there are N GPUs, ``local_rank=N`` that the script is process N on its node,
-        ``overflow_at=STEP`` makes the gradients of a step infinite.
+        ``script``: another file of the lab, such as ``hunt/slow_feed.py``. ``small=False`` gives it no switches but these.
+        ``ranks``: how many processes, on the CPU, which find each other by gloo. ``observe``: which observers (all).
+        ``options`` are theirs: ``gpus=N`` pretends that there are N GPUs, ``local_rank=N`` that the script is process N on its
+        node, ``overflow_at=STEP`` makes the gradients of a step infinite.
         """
-        small = f"{SMALL} --data {shlex.quote(str(self.session.images()))} {switches}"
+        script = script or self.script
+        given = f"{SMALL} --data {shlex.quote(str(self.session.images()))} {switches}" if small else switches
         observe = observers.names() if observe is None else observe
-        started = self.session.start(self.script, shlex.split(small), observe, options, ranks)
-        facts = Facts(self.session, started, self.script, f"{self.script.name} {switches}".strip())
+        started = self.session.start(self.root, script, shlex.split(given), ranks=ranks, observe=observe, options=options)
+        return self._facts(started, script, f"{script} {switches}".strip())
+
+    def call(self, script: str, function: str, *, ranks: int = 1, observe: Iterable[str] = (), **options) -> Facts:
+        """Imports a file of the lab and calls ``function(module, note)`` of the lab's own calls.py with it; returns at once.
+
+        The function does something with what the trainee has written in ``module``, and notes what it finds with
+        ``note("what", name=value, …)``: facts, which are read like those of a run. Both have a process of their own, under the
+        same limits; an exception in the trainee's file is reported with its line. ``observe``: which observers watch it (none);
+        ``ranks`` and ``options`` as in `run`.
+        """
+        started = self.session.start(self.root, script, [], ranks=ranks, observe=observe, options=options,
+                                     call=(self.calls, function))
+        return self._facts(started, script, f"{function} in {script}", trains=False)
+
+    def _facts(self, started: list, script: str, command: str, trains: bool = True) -> Facts:
+        facts = Facts(self.session, started, self.root, script, command, trains)
         self.runs.append(facts)
         return facts
 

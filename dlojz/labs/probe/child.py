@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
+import importlib.util
 import json
 import mmap
 import os
@@ -46,7 +47,7 @@ def _run(request: dict) -> int:
     os.chdir(request["folder"])
     import torch
 
-    log = Log(request["facts"], request["script"], os.path.dirname(torch.__file__))
+    log = Log(request["facts"], request["script"], request["root"], os.path.dirname(torch.__file__))
     _watch_processes(log, request["processes"])
     sys.dont_write_bytecode = True
     sys.argv = [request["script"], *request["arguments"]]
@@ -58,7 +59,7 @@ def _run(request: dict) -> int:
     with contextlib.ExitStack() as stack_of_modes:
         for mode in modes:
             stack_of_modes.enter_context(mode)
-        code = _execute(log, request["script"])
+        code = _execute(log, request["script"], request["call"])
     for observer in watched:
         if hasattr(observer, "finish"):
             observer.finish()
@@ -66,9 +67,14 @@ def _run(request: dict) -> int:
     return code
 
 
-def _execute(log: Log, script: str) -> int:
+def _execute(log: Log, script: str, call: list[str] | None) -> int:
     try:
-        runpy.run_path(script, run_name="__main__")
+        if call is None:
+            runpy.run_path(script, run_name="__main__")
+        else:
+            trainees = _module(os.path.splitext(os.path.basename(script))[0], script)
+            calls, function = call
+            getattr(_module("calls", calls), function)(trainees, log.note)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         log.write({"what": "exit", "step": log.step, "how": "SystemExit", "code": code, **place(stop, log)})
@@ -78,6 +84,14 @@ def _execute(log: Log, script: str) -> int:
         log.write(error(failure, log))
         return 1
     return 0
+
+
+def _module(name: str, file: str):
+    """A file as `import NAME` would give it, and under that name for whatever else imports it."""
+    spec = importlib.util.spec_from_file_location(name, file)
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _install(log: Log, names: list[str], options: dict):

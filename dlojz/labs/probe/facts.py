@@ -12,11 +12,11 @@ from pathlib import Path
 class Event(dict):
     """One fact: ``event.dtype`` is ``event["dtype"]``. Every fact has ``what``, ``step``, ``line``, ``file`` and ``by``."""
 
+    def __getattribute__(self, name):
+        return self[name] if name in self else super().__getattribute__(name)  # also one called `values`
+
     def __getattr__(self, name):
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"no {name!r} in this fact, but {', '.join(self)}") from None
+        raise AttributeError(f"no {name!r} in this fact, but {', '.join(self)}")
 
 
 class Unfinished(Exception):
@@ -30,24 +30,25 @@ class Unfinished(Exception):
 class Facts:
     """Begins to run when it is made, and waits for the end of the run when it is first read.
 
-    ``ranks``: the facts of each process, where there are several; those of rank 0 are this one.
+    ``script`` is a file of the trainee's folder ``root``. ``ranks``: the facts of each process, where there are several; those of
+    rank 0 are this one. ``trains``: whether a run that ends without having trained has ended too early.
     """
 
-    def __init__(self, session, processes, script: Path, command: str, ranks: list[Facts] | None = None):
-        self.script = script
-        self.command = command
+    def __init__(self, session, processes, root: Path, script: str, command: str, trains: bool = True, ranks=None):
+        self.root, self.script, self.command, self.trains = root, script, command, trains
         self._session = session
         self._processes = processes
         self._process = processes[0]
         self._events: list[Event] | None = None
-        self.ranks = ranks or [self]
+        self.ranks: list[Facts] = ranks or [self]
         for rank, process in enumerate(processes[1:], 1):
-            self.ranks.append(Facts(session, [process], script, f"{command} (rank {rank})", self.ranks))
+            self.ranks.append(Facts(session, [process], root, script, f"{command} (rank {rank})", trains, self.ranks))
 
     @property
     def events(self) -> list[Event]:
         if self._events is None:
             self._session.wait(self._processes)
+            self._seconds = self._session.seconds
             self._events = read(self._process.facts)
         return self._events
 
@@ -83,6 +84,13 @@ class Facts:
         return self.ended.how == "completed"
 
     @property
+    def cause(self) -> Facts:
+        """Of several processes the one that ended first, and too early, by itself: the others only followed. Else this one."""
+        _ = self.events  # waits
+        early = [facts for facts in self.ranks if not facts._process.killed and not facts.completed]
+        return min(early, key=lambda facts: facts._process.ended, default=self)
+
+    @property
     def ended(self) -> Event:
         """How the run ended: ``how``, and ``line`` and ``file`` where that is known, and ``message`` ("stops with TypeError: …").
 
@@ -98,7 +106,7 @@ class Facts:
             where = found or self._stood()
             return ending(where, "processes", f"starts more than {self._session.limits.processes} processes")
         if process.killed == "time":
-            return ending(self._stood(), "time", f"was still running after {self._session.limits.seconds:.0f} seconds")
+            return ending(self._stood(), "time", f"was still running after {self._seconds:.0f} seconds{self._where_all_stood()}")
         if process.killed == "memory":
             return ending(self._stood(), "memory", f"needs more than {self._session.limits.memory / 1e9:.1f} GB of memory")
         if process.killed == "alone":
@@ -110,8 +118,8 @@ class Facts:
             name = signal.Signals(os.WTERMSIG(status)).name
             return ending({}, "signal", f"was ended by the signal {name}")
         end, left = self.first("end"), self.all("exit")
-        if end and not end.code and end.step:
-            return ending({}, "completed", "ran to its end")
+        if end and not end.code and (end.step if self.trains else not left):
+            return ending(left[-1] if left else {}, "completed", "ran to its end")
         code = os.waitstatus_to_exitcode(status)
         trained = f"after {events[-1].step} steps" if events and events[-1].step else "before it had trained"
         return ending(left[-1] if left else {}, "exit", f"ends with exit code {code} {trained}")
@@ -123,9 +131,16 @@ class Facts:
         except OSError:
             return {}
         for file, line in re.findall(r'File "(.+?)", line (\d+)', text):
-            if Path(file).parent == self.script.parent:
-                return {"file": Path(file).name, "line": int(line)}
+            path = Path(file)
+            if path.parent in (self.root, (self.root / self.script).parent):
+                return {"file": str(path.relative_to(self.root)), "line": int(line)}
         return {}
+
+    def _where_all_stood(self) -> str:
+        """Of several processes: one may wait for another that is somewhere else."""
+        stood = [(rank, facts._stood()) for rank, facts in enumerate(self.ranks) if facts._process.killed]
+        places = [f"rank {rank} in line {place['line']} of {place['file']}" for rank, place in stood if place]
+        return f" ({', '.join(places)})" if len(places) > 1 else ""
 
 
 def ending(where: dict, how: str, message: str) -> Event:

@@ -20,9 +20,9 @@ class Log:
     ``quiet`` is true while an observer computes something itself, which must not be noted.
     """
 
-    def __init__(self, path: str, script: str, torch_folder: str):
-        self.script = script
-        self.folder = os.path.dirname(script)
+    def __init__(self, path: str, script: str, root: str, torch_folder: str):
+        self.root = root  # the trainee's folder
+        self.folders = {root, os.path.dirname(script)}
         self.step = 0
         self.model = None
         self.loss: float | None = None
@@ -39,12 +39,14 @@ class Log:
 
         ``by`` is "own" where that line asked for it directly, else the part of the kit or of torch that it went through.
         """
-        if self.quiet or os.getpid() != self._pid:  # a loader's worker
+        if not self.wants(what):
             return
         self._counts[what] += 1
-        if self._counts[what] > MOST:
-            return
         self.write({"what": what, "step": self.step, **self.caller(), **facts})
+
+    def wants(self, what: str) -> bool:
+        """Whether a fact of this kind would be kept: not in a loader's worker, not what an observer does itself, not too many."""
+        return not self.quiet and self._counts[what] < MOST and os.getpid() == self._pid
 
     def write(self, fact: dict) -> None:
         with contextlib.suppress(OSError):  # the trainee's code may close every file
@@ -59,15 +61,19 @@ class Log:
             self.quiet = before
 
     def is_own(self, file: str) -> bool:
-        """Whether this is the trainee's script or a file beside it."""
-        return file == self.script or os.path.dirname(file) == self.folder
+        """Whether this is the trainee's script, or a file beside it or at the top of their folder."""
+        return os.path.dirname(file) in self.folders
+
+    def name(self, file: str) -> str:
+        """One of the trainee's files, as a message names it."""
+        return os.path.relpath(file, self.root)
 
     def caller(self) -> dict:
         frame, by = sys._getframe(2), "own"
         while frame is not None:
             kind = self._kind(frame.f_code.co_filename)
             if kind == "own":
-                return {"line": frame.f_lineno, "file": os.path.basename(frame.f_code.co_filename), "by": by}
+                return {"line": frame.f_lineno, "file": self.name(frame.f_code.co_filename), "by": by}
             if kind and by != "kit":
                 by = kind
             frame = frame.f_back
@@ -97,7 +103,7 @@ def error(failure: BaseException, log: Log) -> dict:
     message = " ".join(str(failure).split())[:500].rstrip(".")
     found = {"what": "error", "step": log.step, "kind": type(failure).__name__, "message": message, "line": None, "file": None}
     if isinstance(failure, SyntaxError) and failure.filename and log.is_own(failure.filename):
-        return found | {"line": failure.lineno, "file": os.path.basename(failure.filename), "message": failure.msg}
+        return found | {"line": failure.lineno, "file": log.name(failure.filename), "message": failure.msg}
     return found | place(failure, log)
 
 
@@ -109,6 +115,6 @@ def place(failure: BaseException, log: Log) -> dict:
     found, trace = {}, failure.__traceback__
     while trace is not None:
         if log.is_own(trace.tb_frame.f_code.co_filename):
-            found = {"line": trace.tb_lineno, "file": os.path.basename(trace.tb_frame.f_code.co_filename)}
+            found = {"line": trace.tb_lineno, "file": log.name(trace.tb_frame.f_code.co_filename)}
         trace = trace.tb_next
     return found

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,7 +38,8 @@ class HostLost(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one check: ``seconds`` for all its runs together, from the first on; ``processes`` and bytes of ``memory`` at a time."""
+    """Of one check: ``seconds`` for all its runs together, from the first on, and twice that where a run has several processes;
+    ``processes`` and bytes of ``memory`` at a time."""
 
     seconds: float = 20.0
     processes: int = 64
@@ -63,11 +65,9 @@ class Session:
     """Starts the host of a check, its runs, and ends them. Use as a context; `close` may be called at any time."""
 
     def __init__(self, limits: Limits | None = None, python: str = sys.executable):
-        self.limits = limits or Limits()
+        self.begin(limits)
         self.folder = Path(tempfile.mkdtemp(prefix="dlojz-check-"))
         self.mark = f"{MARK}={secrets.token_hex(8)}"
-        self.output = b""
-        self.deadline: float | None = None
         self._processes: dict[int, Process] = {}
         self._guarded = 0.0
         self._replies = b""
@@ -104,11 +104,19 @@ class Session:
         self.close()
 
     # --------------------------------------------------------------------------------------------------------------- runs
-    def start(self, script: Path, arguments: list[str], observe: list[str], options: dict, ranks: int = 1) -> list[Process]:
-        """Start a run of ``ranks`` processes; returns at once. ``options`` are for the observers. Raises HostLost."""
+    def start(self, root: Path, script: str, arguments: list[str], *, ranks: int = 1, observe: Iterable[str] = (),
+              options: dict | None = None, call: tuple[Path, str] | None = None) -> list[Process]:
+        """Start a run of ``ranks`` processes; returns at once. Raises HostLost.
+
+        ``script``: a file of the folder ``root``. ``options`` are for the observers. ``call``: instead of running the script,
+        import it and call this function of this file with it.
+        """
         self.ready()
-        if self.deadline is None:
-            self.deadline = time.monotonic() + self.limits.seconds
+        if self.begun is None:
+            self.begun = time.monotonic()
+        if ranks > 1:
+            self.seconds = 2 * self.limits.seconds
+        root = os.path.realpath(root)
         folder = self.folder / f"run{len(self._processes)}"
         folder.mkdir()
         port = _free_port() if ranks > 1 else None
@@ -123,14 +131,16 @@ class Session:
                     process.env["GLOO_SOCKET_IFNAME"] = "lo"
             self._processes[number] = process
             started.append(process)
-            self._send({"number": number, "script": os.path.realpath(script), "arguments": [*arguments, "--run-dir", str(folder)],
-                        "folder": str(folder), "facts": str(process.facts), "stack": str(process.stack), "observe": observe,
-                        "options": options, "env": process.env, "processes": self.limits.processes})
+            self._send({"number": number, "root": root, "script": os.path.join(root, script), "arguments": arguments,
+                        "call": call and [str(call[0]), call[1]], "folder": str(folder), "facts": str(process.facts),
+                        "stack": str(process.stack), "observe": list(observe), "options": options or {},
+                        "env": process.env | {"DLOJZ_RUN": str(folder)}, "processes": self.limits.processes})
         return started
 
     def begin(self, limits: Limits | None = None) -> None:
         """Another check with the same host: its time starts anew."""
-        self.limits, self.deadline, self.output = limits or Limits(), None, b""
+        self.limits = limits or Limits()
+        self.seconds, self.begun, self.output = self.limits.seconds, None, b""
 
     def wait(self, run: list[Process]) -> None:
         """Until all processes of a run have ended, or were ended. Raises HostLost."""
@@ -237,7 +247,7 @@ class Session:
         running = self._running()
         if not running:
             return
-        if self.deadline is not None and now > self.deadline:
+        if self.begun is not None and now > self.begun + self.seconds:
             self._end(running, "time")
             return
         pids = self.descendants()

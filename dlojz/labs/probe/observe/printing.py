@@ -1,0 +1,45 @@
+"""Printing and saving: which process says something, and which writes a file.
+
+``print``  something was printed: rank, text (its first 200 characters)
+``save``   torch.save was called: rank, path (of the file it goes to, also where an open file was given; None: not to a file)
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import os
+import sys
+
+import torch
+
+LONGEST = 200
+
+
+class Observer:
+    def __init__(self, log, options):
+        self.log = log
+        self.rank = int(os.environ.get("RANK", "0"))
+
+    def install(self):
+        builtins.print = self.noting_print(builtins.print)
+        torch.save = torch.serialization.save = self.noting_save(torch.save)
+
+    def noting_print(self, original):
+        @functools.wraps(original)
+        def noted(*values, sep=" ", file=None, **kwargs):
+            if file in (None, sys.stdout, sys.stderr) and self.log.wants("print"):
+                text = (" " if sep is None else sep).join(map(str, values))
+                self.log.note("print", rank=self.rank, text=text[:LONGEST])
+            original(*values, sep=sep, file=file, **kwargs)
+
+        return noted
+
+    def noting_save(self, original):
+        @functools.wraps(original)
+        def noted(obj, f, *args, **kwargs):
+            path = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
+            self.log.note("save", rank=self.rank, path=None if path is None else str(path))
+            return original(obj, f, *args, **kwargs)
+
+        return noted
