@@ -13,7 +13,8 @@ from .errors import UsageError
 AT_LEAST_ONE = ("image_size", "batch_size", "epochs", "test_steps", "accumulate", "metric_every", "checkpoint_every",
                 "prefetch_factor")
 FIXED = ("model", "data", "image_size", "batch_size", "accumulate", "optimizer", "lr", "wd", "mom", "schedule", "label_smoothing",
-         "clip_grad", "drop_last", "amp", "seed")  # a resumed run needs the same
+         "augment", "alpha", "clip_grad", "drop_last", "amp", "seed")  # a resumed run needs the same
+IN_LOADER = ("randaugment", "mixup-cpu")  # what --augment does there
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 CUDA_GRAPHS = ("reduce-overhead", "max-autotune")  # the modes that record them
 SMALLEST = {"inception_v3": 75, "alexnet": 63}  # pixels; the others of torchvision take any size that is not tiny
@@ -45,6 +46,7 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
         "--mom lies between 0 and 1": not 0 <= args.mom < 1,
         "--seed lies between 0 and 2**32": not 0 <= args.seed < 2**32,
         "--clip-grad must be a number above 0": args.clip_grad is not None and not 0 < args.clip_grad < math.inf,
+        "--alpha must be a number above 0": args.alpha is not None and not 0 < args.alpha < math.inf,
         "--label-smoothing lies between 0 and 1": not 0 <= args.label_smoothing <= 1,
         f"--model {args.model} is not a classification model of torchvision: try {', '.join(_near(args.model, models))}":
             args.model not in models,
@@ -78,6 +80,8 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
         ("--num-workers", args.num_workers and random, no_loader),
         ("--pin-memory", args.pin_memory and random and not on_cpu, no_loader),
         ("--drop-last", args.drop_last and random, no_loader),
+        (f"--augment {args.augment}", args.augment in IN_LOADER and random, no_loader),
+        ("--alpha", args.alpha is not None and not _mixes(args.augment), "has no effect: only mixup and CutMix take it"),
         ("--epochs", args.test and "epochs" in args.switches, "has no effect with --test, which stops after --test-steps"),
         ("--test-steps", not args.test and "test_steps" in args.switches, "has no effect without --test"),
         ("--mom", args.schedule == "onecycle" and "mom" in args.switches, "has no effect: --schedule onecycle sets it"),
@@ -108,6 +112,10 @@ def refuse_other(path, then: dict, now: dict) -> None:
         if then.get(name) != now.get(name):
             said = f"{name.replace('_', ' ')} {then.get(name)}, not {now.get(name)}"
             raise UsageError(f"{path} was written with {said}: use the same, or a new --run-dir")
+
+
+def _mixes(augment: str) -> bool:
+    return augment.startswith(("mixup", "cutmix"))
 
 
 def _patch(model: str) -> int:

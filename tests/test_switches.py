@@ -19,7 +19,7 @@ VALUES = {
     "-b": ["2", "64"], "-e": ["2"], "--lr": ["0.1", "0"], "--wd": ["0", "0.1"], "--mom": ["0", "0.95"],
     "--optimizer": ["adamw"], "--fused": [None], "--schedule": ["onecycle", "cosine"], "--label-smoothing": ["0.1"],
     "--seed": ["0"], "--test": [None], "--test-steps": ["4"], "--device": ["cpu", "cuda", "auto"], "--tf32": [None],
-    "--amp": ["fp16", "bf16"],
+    "--amp": ["fp16", "bf16"], "--augment": ["mixup", "randaugment", "mixup-cpu", "cutmix-loop", "cutmix"], "--alpha": ["0.5"],
     "--clip-grad": ["1"], "--channels-last": [None], "--compile": ["default", "reduce-overhead", "max-autotune"],
     "--num-workers": ["1", "0"], "--persistent-workers": [None], "--pin-memory": [None], "--non-blocking": [None],
     "--prefetch-factor": ["3"], "--drop-last": [None], "--sync-bn": [None], "--find-unused-parameters": [None],
@@ -122,6 +122,8 @@ def _refused(ask, choices, world, cuda):
     (["--clip-grad", "nan"], "--clip-grad must be a number above 0"),
     (["--label-smoothing", "1.1"], "--label-smoothing lies between 0 and 1"), (["--seed", "-1"], "--seed lies between"),
     (["--seed", str(2**64)], "--seed lies between"),
+    (["--augment", "mixup", "--alpha", "0"], "--alpha must be a number above 0"),
+    (["--alpha", "nan"], "--alpha must be a number above 0"),
     (["--model", "resnet52"], "--model resnet52 is not a classification model of torchvision: try resnet"),
     (["--model", "fasterrcnn_resnet50_fpn"], "is not a classification model"),
     (["--model", "vit_b_16", "--image-size", "100"], "--model vit_b_16 takes an --image-size that 16 divides"),
@@ -149,6 +151,10 @@ def test_what_is_refused_and_why(ask, argv, said):
     (["--test", "-e", "3"], {}, ["--epochs"]), (["--test-steps", "3"], {}, ["--test-steps"]),
     (["--test", "--test-steps", "3"], {}, []), (["--schedule", "onecycle", "--mom", "0.8"], {}, ["--mom"]),
     (["--sync-bn"], {"cuda": True, "world": 2}, []),
+    (["--alpha", "0.5"], {}, ["--alpha"]), (["--augment", "randaugment", "--alpha", "0.5"], {}, ["--alpha"]),
+    (["--augment", "cutmix", "--alpha", "0.5", "--data", "random"], {}, []),
+    (["--augment", "randaugment", "--data", "random"], {}, ["--augment randaugment"]),
+    (["--augment", "mixup-cpu", "--data", "random"], {}, ["--augment mixup-cpu"]),
 ])
 def test_what_has_no_effect_is_said(ask, argv, how, notes):
     found, _ = ask(*argv, **how)
@@ -216,6 +222,8 @@ COLUMNS = {
     "profile": [(), ("--profile",)],
     "checkpoint": [(), ("--checkpoint-every", "2"), ("--checkpoint-every", "3", "--resume")],
     "test": [(), ("--test", "--test-steps", "7")],
+    "augment": [(), ("--augment", "randaugment"), ("--augment", "mixup-cpu", "--alpha", "1"), ("--augment", "mixup"),
+                ("--augment", "cutmix-loop"), ("--augment", "cutmix")],
     "rest": [(), ("--label-smoothing", "0.1", "--no-chronometer"), ("--tf32", "--pin-memory", "--non-blocking", "--wd", "0")],
 }
 

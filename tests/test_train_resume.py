@@ -137,6 +137,11 @@ KINDS = {
                      "--clip-grad", 0.5, "--channels-last", "--label-smoothing", 0.1, "--drop-last", "-b", 5, "-e", 3),
     "random data": ("--data", "random", "--test", "--test-steps", 12, "--model", "tiny_dropout"),
     "test mode": ("--test", "--test-steps", 15),
+    "RandAugment": ("--augment", "randaugment", "--model", "tiny_dropout"),
+    "mixup in the loader": ("--augment", "mixup-cpu", "--alpha", 1, "--model", "tiny_dropout"),
+    "mixup in two workers": ("--augment", "mixup-cpu", "--num-workers", 2, "--label-smoothing", 0.1),
+    "mixup": ("--augment", "mixup", "--model", "tiny_dropout", "--accumulate", 2),
+    "CutMix": ("--augment", "cutmix", "--amp", "bf16", "--data", "random", "--test", "--test-steps", 12),
 }
 DIES_AT = """
 import dlojz.chronometer, os, signal
@@ -328,7 +333,7 @@ def test_resume_with_more_epochs_goes_on(training):
     (("-b", 2), "batch size 4, not 2"), (("--model", "tiny_bn"), "model tiny, not tiny_bn"),
     (("--accumulate", 2), "accumulate 1, not 2"), (("--optimizer", "adamw"), "optimizer sgd, not adamw"),
     (("--amp", "fp16"), "amp off, not fp16"), (("--seed", 2), "seed 1, not 2"),
-    (("--schedule", "onecycle"), "schedule constant, not onecycle"),
+    (("--schedule", "onecycle"), "schedule constant, not onecycle"), (("--augment", "mixup"), "augment none, not mixup"),
 ], ids=str)
 def test_resume_with_something_else(training, other, said):
     training.run("run", "-e", 1, "--checkpoint-every", 2)

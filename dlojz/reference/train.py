@@ -15,6 +15,7 @@ import math
 import sys
 from contextlib import nullcontext
 
+import augment
 import optimizers
 import torch
 import torch.distributed as dist
@@ -23,7 +24,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, Subset
 
-from dlojz import data, distributed, faults, machine, memory, records, summary, switches, todo  # noqa: F401
+from dlojz import checkpoint, data, distributed, faults, machine, memory, records, summary, switches, todo  # noqa: F401
 from dlojz.chronometer import Chronometer
 from dlojz.errors import UsageError
 from dlojz.sites import sizes
@@ -46,6 +47,8 @@ def arguments(argv=None):
     add("--fused", action="store_true", help="update all parameters in one kernel")
     add("--schedule", choices=optimizers.SCHEDULES, default="constant")
     add("--label-smoothing", type=float, default=0.0)
+    add("--augment", choices=augment.NAMES, default="none", help="other images from those that there are (see augment.py)")
+    add("--alpha", type=float, help="of mixup and CutMix: images are shared out by Beta(alpha, alpha) (0.2 and 1)")
     add("--seed", type=int, default=1)
     add("--test", action="store_true", help="stop after --test-steps, then a short validation")
     add("--test-steps", type=int, default=50)
@@ -103,7 +106,7 @@ def train(args, procs, notes, run, record):
                                     for steps in (100, 5))
     else:
         repeat = sizes().photos_repeat if args.data == "photos" else 1
-        train_set = data.dataset(args.data, "train", args.image_size, args.seed, repeat)
+        train_set = data.dataset(args.data, "train", args.image_size, args.seed, repeat, augment.of_image(args))
         val_set = data.dataset(args.data, "val", args.image_size)
         classes = len(train_set.classes)
         sampler = RandomSampler(train_set, generator=(order := torch.Generator()))
@@ -117,7 +120,8 @@ def train(args, procs, notes, run, record):
                    "persistent_workers": args.persistent_workers}
         # <<< dataloader
         loading |= {"batch_size": args.batch_size, "worker_init_fn": faults.leave_signals_to_trainer}
-        train_loader = DataLoader(train_set, sampler=sampler, drop_last=args.drop_last, generator=torch.Generator(), **loading)
+        train_loader = DataLoader(train_set, sampler=sampler, drop_last=args.drop_last, generator=torch.Generator(), **loading,
+                                  collate_fn=augment.in_loader(args, classes, procs.rank))
         # Mixed, since --test looks at the first ones only. Each process validates its own part, however uneven.
         mixed = torch.randperm(len(val_set), generator=torch.Generator().manual_seed(0)).tolist()
         mine = mixed[procs.rank :: procs.world_size][: 5 * args.batch_size if args.test else None]
@@ -154,7 +158,9 @@ def train(args, procs, notes, run, record):
     if args.compile:
         model = torch.compile(model, mode=args.compile)
     # <<< compile
-    criterion = nn.CrossEntropyLoss(label_smoothing=args.label_smoothing)
+    mixer = augment.on_device(args, classes, procs.rank)
+    smoothing = 0.0 if args.augment in augment.ALPHA else args.label_smoothing  # soft labels come smoothed
+    criterion = nn.CrossEntropyLoss(label_smoothing=smoothing)
     optimizer = optimizers.make_optimizer(args.optimizer, net.parameters(), args.lr, args.mom, args.wd, args.fused)
     updates = sum(math.ceil(steps / args.accumulate) for steps in epoch_lengths)
     scheduler = optimizers.make_schedule(args.schedule, optimizer, args.lr, updates)
@@ -167,7 +173,7 @@ def train(args, procs, notes, run, record):
     sums = torch.zeros(4, device=device)  # loss x images, correct, images, wishes to stop: on the device, so that nothing waits
     place = {"step": 0, "epoch": 0, "position": 0, "same": switches.fixed(args, procs, total_steps)}
     if faults.to_resume(run / "checkpoint.pt", args.resume, procs.is_main):
-        load(run / "checkpoint.pt", parts, sums, place, procs.rank)
+        checkpoint.load(run / "checkpoint.pt", parts, sums, place, procs.rank)
     step, position = place["step"], place["position"]
     chronometer = Chronometer(record, device, total_steps=total_steps, first_step=step, phases=args.chronometer,
                               ranges=args.profile)
@@ -205,6 +211,10 @@ def train(args, procs, notes, run, record):
                 images = images.to(device, non_blocking=args.non_blocking)
                 labels = labels.to(device, non_blocking=args.non_blocking)
                 # <<< gpu.batch
+                # >>> augmentation.batch: mix on the device, while images are uint8 and a quarter of what floats take
+                if mixer is not None:
+                    images, labels = mixer(images, labels, step)
+                # <<< augmentation.batch
                 # >>> channels_last.batch: images as NHWC
                 if args.channels_last:
                     images = images.to(memory_format=torch.channels_last)
@@ -241,7 +251,7 @@ def train(args, procs, notes, run, record):
                     scheduler.step()
 
                 sums[0] += loss.detach() * len(labels)
-                sums[1] += (outputs.argmax(1) == labels).sum()
+                sums[1] += (outputs.argmax(1) == augment.dominating(labels)).sum()
                 sums[2] += len(labels)
                 sums[3] += len(stop_signals)
                 reduce_now = last or step % args.metric_every == 0
@@ -261,17 +271,17 @@ def train(args, procs, notes, run, record):
                 place |= {"step": step, "epoch": epoch, "position": position}  # saved after an update: gradients are not
                 if update_now and (stopping or (args.checkpoint_every and (last or step - saved >= args.checkpoint_every))):
                     stopping = watch(chronometer.pause()) or stopping  # the steps it holds are in the record before it
-                    save(run / "checkpoint.pt", parts, sums, place, procs, record)
+                    checkpoint.save(run / "checkpoint.pt", parts, sums, place, procs, record)
                     saved = step
                     chronometer.start()
                 if last or (stopping and update_now):
                     break
             stopping = watch(chronometer.validation()) or stopping
             if stopping and saved < step:  # a GPU's steps are settled late, and a wish to stop heard late
-                save(run / "checkpoint.pt", parts, sums, place, procs, record)
+                checkpoint.save(run / "checkpoint.pt", parts, sums, place, procs, record)
             if stopping:
                 break
-            found = validate(net, val_loader, criterion, device, amp_dtype, procs)
+            found = validate(net, val_loader, nn.CrossEntropyLoss(), device, amp_dtype, procs)  # never smoothed
             record.write("validation", step=step, epoch=epoch, **found, seconds=chronometer.stop())
             say("validation after step {}: loss {loss:.4f}, accuracy {accuracy:.1%} of {images} images".format(step, **found))
             position = 0
@@ -314,31 +324,6 @@ def validate(net, loader, criterion, device, amp_dtype, procs):
     # <<< ddp.validation
     loss, correct, images = sums.tolist()
     return {"loss": loss / max(images, 1), "accuracy": correct / max(images, 1), "images": int(images)}
-
-
-# ------------------------------------------------------------------------------------------------------------ checkpoint
-def save(path, parts, sums, place, procs, record):
-    """All that a resumed run needs, written beside and renamed: a kill at any moment leaves the last good one."""
-    mine = {"random": torch.get_rng_state(), "random_cuda": torch.cuda.get_rng_state() if sums.is_cuda else None,
-            "sums": sums[:3].tolist()}  # without the wishes to stop, which would stop the resumed run as well
-    ranks = distributed.from_everyone(mine)
-    if procs.is_main:
-        state = {name: part.state_dict() for name, part in parts.items()} | {"place": place, "ranks": ranks}
-        faults.write_safely(path, lambda file: torch.save(state, file), record, place["step"])
-
-
-def load(path, parts, sums, place, rank):
-    """Puts back what `save` wrote; on the CPU first, or every process would take memory on GPU 0."""
-    state = faults.read_safely(path, lambda file: torch.load(file, map_location="cpu", weights_only=True))
-    switches.refuse_other(path, state["place"]["same"], place["same"])
-    place |= state["place"]
-    for name, part in parts.items():
-        part.load_state_dict(state[name])
-    mine = state["ranks"][rank]
-    sums[:3] = torch.tensor(mine["sums"])
-    torch.set_rng_state(mine["random"])
-    if sums.is_cuda:
-        torch.cuda.set_rng_state(mine["random_cuda"])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@ from ..jobs.watch import duration
 
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "lamb": "LAMB", "lars": "LARS", "lion": "Lion"}
 
+AUGMENTATIONS = {"randaugment": "RandAugment", "mixup-cpu": "mixup in the loader", "mixup": "mixup",
+                 "cutmix-loop": "CutMix image by image", "cutmix": "CutMix"}
+
 # switch -> what it is called where it is on. What has words of its own (precision, optimizer, sizes) is not in here.
 SWITCHES = {
     "channels_last": "channels-last",
@@ -17,6 +20,7 @@ SWITCHES = {
     "sync_bn": "SyncBatchNorm",
     "clip_grad": "clipped gradients",
     "label_smoothing": "label smoothing",
+    "augment": "augmented",
     "num_workers": "loader workers",
     "persistent_workers": "kept workers",
     "pin_memory": "pinned memory",
@@ -30,7 +34,7 @@ SWITCHES = {
 COUNTED = ("num_workers", "prefetch_factor", "accumulate")
 LAB = {"channels_last": "channels_last", "compile": "compile", "amp": "amp", "sync_bn": "ddp", "profile": "profiler",
        "num_workers": "dataloader", "pin_memory": "dataloader", "prefetch_factor": "dataloader",
-       "persistent_workers": "dataloader", "accumulate": "ddp_advanced"}
+       "persistent_workers": "dataloader", "accumulate": "ddp_advanced", "augment": "augmentation"}
 
 
 def number(value: float) -> str:
@@ -51,13 +55,14 @@ def gigabytes(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """``16.0 ms``, ``2.15 s``, ``8 min``, ``1 h 5 min``, ``3 d 4 h``."""
+    """``3.2 µs``, ``16.0 ms``, ``2.15 s``, ``8 min``, ``1 h 5 min``, ``3 d 4 h``."""
     if value >= 86400:
         hours = round(value / 3600)
         return f"{hours // 24} d {hours % 24} h"
     if value >= 100:
         return duration(value)
-    return f"{number(value)} s" if value >= 1 else f"{number(value * 1000)} ms"
+    return f"{number(value)} s" if value >= 1 else f"{number(value * 1000)} ms" if value >= 1e-4 or not value \
+        else f"{number(value * 1e6)} µs"
 
 
 def ratio(value: float) -> str:
@@ -100,22 +105,28 @@ def switches(args: dict, unwritten: set[str] | frozenset = frozenset()) -> list[
     said = []
     for key, word in SWITCHES.items():
         value = args.get(key)
-        if not value or (key == "accumulate" and value == 1) or (key == "fused"):
+        if not value or _off(value) or (key == "accumulate" and value == 1) or (key == "fused"):
             continue
         text = word
         if key in COUNTED:
             text = f"{value} {word}" if value != 1 else f"1 {word.replace('workers', 'worker')}"
         elif key == "compile" and value not in (True, "default"):
             text = f"{word} ({value})"
+        elif key == "augment":
+            text = AUGMENTATIONS.get(value, str(value)) + (f" (alpha {args['alpha']:g})" if args.get("alpha") else "")
         elif key in ("clip_grad", "label_smoothing"):
             text = f"{word} ({value:g})" if isinstance(value, (int, float)) else word
         said.append(text + (" (not written yet)" if LAB.get(key) in unwritten else ""))
     return said
 
 
+def _off(value) -> bool:
+    return value is None or value is False or value in ("off", "none")
+
+
 def switch(name: str, value) -> str:
     """A switch and its value where it is on: ``amp bf16``, ``channels last``; else an empty text."""
-    if value is None or value is False or value == "off":
+    if _off(value):
         return ""
     said = name.replace("_", " ")
     return said if value is True else f"{said} {difference(value)}"
@@ -125,6 +136,6 @@ def difference(value) -> str:
     """The value of a switch in a table of runs."""
     if value is True:
         return "on"
-    if value is None or value is False or value == "off":
+    if _off(value):
         return "-"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -20,6 +20,7 @@ from dlojz.labs.probe import Limits, Probe, Session
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for what is left in /proc")
 PLENTY = Limits(seconds=60)
+SIBLINGS = ["augment.py", "optimizers.py"]  # what train.py imports from beside it
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +55,8 @@ def script(folder, fence="", before=""):
     text = fences.replace(text, {"gpu.batch": textwrap.dedent(fence) + body})
     if before:
         text = text.replace('\nif __name__ == "__main__":\n', f'\n{textwrap.dedent(before)}\nif __name__ == "__main__":\n')
-    folder.joinpath("optimizers.py").write_text(catalogue.reference("optimizers.py").read_text())
+    for name in SIBLINGS:
+        folder.joinpath(name).write_text(catalogue.reference(name).read_text())
     folder.joinpath("train.py").write_text(text)
     return folder / "train.py"
 
@@ -264,7 +266,7 @@ def test_one_fence_is_written(tmp_path, shared):
 def test_nothing_is_written_beside_the_file(tmp_path, shared):
     file = script(tmp_path)
     run_check("gpu", file.parent, PLENTY, shared)
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["optimizers.py", "train.py"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [*SIBLINGS, "train.py"]
 
 
 # ------------------------------------------------------------------------------------------------------------ processes
