@@ -1,0 +1,278 @@
+"""Why a step is not faster: one of six patterns, by rules that are written down here, with the numbers that they used.
+
+1. What keeps the device from working is looked at first: the loader, launches, synchronisations, communication. The one that
+   takes the largest part of a step is the diagnosis, if that part is `WORTH` or more.
+2. Where both synchronisations and launches leave a GPU idle, the question is whether the CPU would keep up if it never waited:
+   it would where its own work for a step takes less time than the GPU's. Then the synchronisations are the cause.
+3. Else the device works, and the diagnosis is what most of its work waits for: the memory of the card, or arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..views import words
+from .analysis import Facts, analyse, is_product
+from .kernels import ARITHMETIC
+from .reading import Trace
+
+# The part of a step from which on a wait is the diagnosis. Taking it all away makes a step 1 / (1 - 0.15) = 1.18 times as fast:
+# below that, work on the kernels gains more, and a trace of a few steps is not sure enough.
+WORTH = 0.15
+# Above this part of the device's work one resource is what limits it.
+MOST = 0.5
+# From here on a second pattern is worth a word beside the diagnosis.
+ALSO = 0.05
+# Synchronisations share the blame for idle time with launches from this part of it on (rule 2).
+ENTANGLED = 0.2
+
+PATTERNS = {
+    "loader": "fed too slowly: the device waits for data",
+    "launch": "the CPU cannot launch fast enough",
+    "synchronisation": "synchronises too often: CPU and GPU wait for each other",
+    "communication": "limited by communication",
+    "memory_bandwidth": "limited by memory bandwidth",
+    "arithmetic": "limited by arithmetic",
+}
+
+
+@dataclass
+class Diagnosis:
+    """``pattern``: a key of `PATTERNS`; ``share``: the part of a step it takes; ``evidence``: sentences with numbers; ``next``:
+    two things to try; ``also``: other patterns that take a notable part; ``unknown``: what this trace cannot tell."""
+
+    pattern: str
+    share: float
+    evidence: list[str]
+    next: list[str]
+    also: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    scores: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return PATTERNS[self.pattern]
+
+    def __str__(self) -> str:
+        parts = [f"diagnosis: {self.pattern.replace('_', ' ')}: {self.title}", *(f"  {line}" for line in self.evidence)]
+        parts += [f"  also: {line}" for line in self.also]
+        parts += [f"  try {number}: {line}" for number, line in enumerate(self.next, 1)]
+        return "\n".join(parts + [f"  not known: {line}" for line in self.unknown])
+
+
+def diagnose(trace: Trace | Facts) -> Diagnosis:
+    """Which of the six patterns a trace shows."""
+    facts = trace if isinstance(trace, Facts) else analyse(trace)
+    scores = waits(facts)
+    pattern = max(scores, key=scores.get)
+    if scores[pattern] < WORTH:
+        pattern = "memory_bandwidth" if by_memory(facts) >= MOST else "arithmetic"
+    share = scores[pattern] if pattern in scores else facts.share("compute")
+    also = [f"{words.share(score)} of a step goes to {name}" for name, score in sorted(scores.items(), key=lambda pair: -pair[1])
+            if name != pattern and score >= ALSO]
+    return Diagnosis(pattern, share, EVIDENCE[pattern](facts), NEXT[pattern](facts), also, unknown(facts), scores)
+
+
+def waits(facts: Facts) -> dict[str, float]:
+    """The part of a step that each of the four waits takes (rules 1 and 2)."""
+    share = facts.share
+    if not facts.on_gpu:
+        return {"loader": share("loader"), "communication": share("communication")}
+    inward = sum(row.seconds for row in facts.copies if row.direction == "HtoD")
+    either = inward + sum(row.seconds for row in facts.copies if row.direction == "DtoH")
+    fed = share("copy") * (inward / either if either else 1.0)  # copies that nothing hides: the batch on its way in
+    out = {"loader": share("loader") + fed, "launch": share("launch"),
+           "synchronisation": share("synchronisation") + share("copy") - fed, "communication": share("communication")}
+    idle = out["launch"] + out["synchronisation"]
+    keeps_up = facts.cpu_work < facts.shares.get("compute", 0.0) + facts.shares.get("communication", 0.0)
+    if idle >= WORTH and out["synchronisation"] >= ENTANGLED * idle and keeps_up:
+        out["synchronisation"], out["launch"] = idle, 0.0
+    return out
+
+
+def by_memory(facts: Facts) -> float:
+    """Which part of the device's work waits for memory."""
+    known = facts.arithmetic + facts.waits_for_memory
+    return facts.waits_for_memory / known if known else 0.0
+
+
+# --- evidence ------------------------------------------------------------------------------------------------------------
+
+
+def _ms(seconds: float) -> str:
+    return words.seconds(seconds)
+
+
+def _of(facts: Facts, seconds: float) -> str:
+    return f"{_ms(seconds)} of the {_ms(facts.seconds)} of a step ({words.share(seconds / facts.seconds)})"
+
+
+def _loader(facts: Facts) -> list[str]:
+    who = "the GPU has nothing to do because" if facts.on_gpu else "nothing else is done while"
+    out = [f"{_of(facts, facts.shares['loader'])}: {who} the process waits for its loader"]
+    if facts.on_gpu:
+        compute = _ms(facts.shares["compute"])
+        out.append(f"the process waits {_ms(facts.loader)} a step for its loader; the GPU computes {compute}")
+        if facts.share("copy") >= 0.01:
+            rows = [row for row in facts.copies if row.direction == "HtoD"]
+            said = f", {words.number(rows[0].speed / 1e9)} GB/s from {rows[0].memory} memory" if rows else ""
+            out.append(f"{_of(facts, facts.shares['copy'])}: only a copy runs{said}")
+    else:
+        out.append(f"operators of forward, backward and update take {_ms(facts.shares['compute'])} a step")
+    return out
+
+
+def _launch(facts: Facts) -> list[str]:
+    out = [f"{_of(facts, facts.shares['launch'])}: the GPU has nothing to do because the next kernel is not queued yet"]
+    if run := facts.launches:
+        out.append(f"{run.kernels:,.0f} kernels a step; in the middle one runs {_ms(run.runs)}, and the CPU queues one every "
+                   f"{_ms(run.every)}")
+        out.append(f"at {words.share(run.dry)} of the launches the queue is empty; {run.depth:.1f} kernels are queued on average")
+    return out
+
+
+def _synchronisation(facts: Facts) -> list[str]:
+    lost = waits(facts)["synchronisation"] * facts.seconds
+    out = [f"{_of(facts, lost)}: the GPU runs dry because the CPU had to wait for it before it could go on"]
+    times = sum(row.count for row in facts.syncs)
+    out.append(f"the CPU waits {times:.0f} times a step for the GPU, {_ms(sum(row.seconds for row in facts.syncs))} in all")
+    out += [f"asked for by {said_sync(row)}" for row in facts.syncs[:3]]
+    out.append(f"without waiting, the CPU would need {_ms(facts.cpu_work)} for a step, the GPU {_ms(facts.shares['compute'])}")
+    return out
+
+
+def said_sync(row) -> str:
+    """``aten::item in forward, 20 times a step, 3.1 ms of waiting (train.py(12): train)``"""
+    where = f" in {row.where}" if row.where else ""
+    line = f" ({row.line})" if row.line else ""
+    times = "once a step" if round(row.count, 1) == 1 else f"{row.count:.{0 if row.count >= 2 else 1}f} times a step"
+    return f"{row.asked}{where}, {times}, {_ms(row.seconds)} of waiting{line}"
+
+
+def _communication(facts: Facts) -> list[str]:
+    out = [f"{_of(facts, facts.shares['communication'])}: a collective is under way and nothing is computed beside it"]
+    if found := facts.collectives:
+        whole, hidden = sum(one.seconds for one in found), sum(one.hidden for one in found)
+        known = [one.bytes for one in found if one.bytes is not None]
+        size = f" with {megabytes(sum(known) / facts.steps)}" if known else ""
+        part = words.share(hidden / whole) if whole else "0%"
+        out.append(f"{len(found) / facts.steps:.0f} collectives a step{size}; {part} of their time is hidden behind computing")
+    return out
+
+
+def _work(facts: Facts) -> list[str]:
+    who = "the GPU" if facts.on_gpu else "the CPU"
+    out = [f"{who} computes {_of(facts, facts.shares['compute'])}: no wait takes {words.share(WORTH)}"]
+    part = by_memory(facts)
+    products_, rest = words.share(1 - part), words.share(part)
+    out.append(f"{products_} of that in convolutions and matrix products that arithmetic limits, {rest} in what waits for memory")
+    return out
+
+
+def _memory(facts: Facts) -> list[str]:
+    out = _work(facts)
+    if facts.on_gpu:
+        rows = [(kind, seconds) for kind, seconds in facts.kinds.items() if kind not in ARITHMETIC and kind != "collective"]
+        out.append("most of it: " + ", ".join(f"{kind} {_ms(seconds)}" for kind, seconds in rows[:4]) + " a step")
+        if facts.achieved.get("thin"):
+            out.append(f"{_ms(facts.achieved['thin'])} of convolutions and products that do fewer operations for each byte than "
+                       "this card can while it fetches one")
+    else:
+        rows = [row for row in facts.operators if not is_product(row.name)][:4]
+        out.append("most of it: " + ", ".join(f"{row.name} {_ms(row.seconds)}" for row in rows) + " a step")
+    return out
+
+
+def _arithmetic(facts: Facts) -> list[str]:
+    out = _work(facts)
+    if flops := facts.achieved.get("flops"):
+        out.append(f"convolutions and products reach {_flops(flops)}")
+    if facts.on_gpu:
+        out.append(f"{words.share(facts.tensor_cores)} of the kernels' time runs on tensor cores")
+        if facts.missed:
+            seconds = sum(row.seconds for row in facts.missed)
+            out.append(f"{_of(facts, seconds)} in operators that could use them and do not: {facts.missed[0].operator}, "
+                       f"{facts.missed[0].why}")
+    return out
+
+
+def _flops(value: float) -> str:
+    return f"{words.number(value / 1e12)} TFLOP/s" if value >= 1e12 else f"{words.number(value / 1e9)} GFLOP/s"
+
+
+def megabytes(value: float) -> str:
+    return words.gigabytes(value) if value >= 1e9 else f"{words.number(value / 1e6)} MB"
+
+
+EVIDENCE = {"loader": _loader, "launch": _launch, "synchronisation": _synchronisation, "communication": _communication,
+            "memory_bandwidth": _memory, "arithmetic": _arithmetic}
+
+
+# --- what to try ---------------------------------------------------------------------------------------------------------
+
+
+def _next_loader(facts: Facts) -> list[str]:
+    if facts.on_gpu and facts.share("copy") > facts.share("loader"):
+        return ["copy from pinned memory without blocking: --pin-memory --non-blocking",
+                "send fewer bytes: uint8 images that are normalised on the GPU"]
+    return ["more processes that load: --num-workers, up to the cores of the job, with --persistent-workers",
+            "do less for each image: decode to a smaller size, keep uint8 until the device, prepare the data set once"]
+
+
+def _next_launch(facts: Facts) -> list[str]:
+    return ["give the GPU more to do for each launch: a larger --batch-size",
+            "fewer launches: --compile (with reduce-overhead: CUDA graphs), --fused for the optimizer"]
+
+
+def _next_synchronisation(facts: Facts) -> list[str]:
+    first = facts.syncs[0] if facts.syncs else None
+    what = "leave numbers on the GPU (no .item(), .cpu(), print of a tensor in the loop); read them every N steps"
+    if first is not None and first.asked in ("aten::to", "aten::copy_", "aten::_to_copy"):
+        what = "copy from pinned memory without blocking: --pin-memory --non-blocking"
+    elif first is not None and first.asked == "torch.cuda.synchronize()":
+        what = "take torch.cuda.synchronize() out of the loop: time with events"
+    return [what, "replace what depends on values (nonzero, boolean masks, if tensor > 0) by torch.where and fixed shapes"]
+
+
+def _next_communication(facts: Facts) -> list[str]:
+    return ["send less often: a larger --batch-size, or --accumulate N under no_sync",
+            "send fewer bytes: gradients in bf16 (a DDP communication hook); send them beside the backward pass (buckets)"]
+
+
+def _next_memory(facts: Facts) -> list[str]:
+    if not facts.on_gpu:
+        return ["half as many bytes: --amp bf16", "keep pixels of a channel together: --channels-last"]
+    layout = facts.kinds.get("layout", 0.0) / facts.seconds >= 0.02
+    first = "--channels-last: kernels turn the layout of every image around and back" if layout else \
+        "fuse elementwise work, norms and the update into fewer passes: --compile, --fused"
+    return [first, "half as many bytes: --amp bf16" if not layout else "fuse what is left: --compile, --fused"]
+
+
+def _next_arithmetic(facts: Facts) -> list[str]:
+    if not facts.on_gpu:
+        return ["half precision, where the CPU has instructions for it: --amp bf16", "the layout kernels like: --channels-last"]
+    if facts.missed and sum(row.seconds for row in facts.missed) >= 0.1 * facts.seconds:
+        return ["use the tensor cores: --amp bf16 (or --tf32)", "sizes that are multiples of 8; --channels-last for convolutions"]
+    return ["this GPU does what it can: more GPUs, or a model with fewer operations",
+            "the best kernels for the sizes at hand: --compile max-autotune, --channels-last"]
+
+
+NEXT = {"loader": _next_loader, "launch": _next_launch, "synchronisation": _next_synchronisation,
+        "communication": _next_communication, "memory_bandwidth": _next_memory, "arithmetic": _next_arithmetic}
+
+
+def unknown(facts: Facts) -> list[str]:
+    """What this trace cannot tell."""
+    out = []
+    if not facts.on_gpu:
+        out.append("whether the CPU would launch fast enough for a GPU, and synchronise too often: a CPU computes in the call "
+                   "itself, so only the trace of a GPU can tell")
+        out.append("memory or arithmetic is told by the kind of operator here, not measured")
+    elif facts.arithmetic and not facts.achieved:
+        out.append("whether convolutions and products wait for memory: their sizes are not recorded (record_shapes=True)")
+    if facts.trace.world_size > 1:
+        out.append("whether a collective is slow or waits for another process: this trace is of rank "
+                   f"{facts.trace.distributed.get('rank', 0)} alone")
+    if facts.collectives and any(one.bytes is None for one in facts.collectives):
+        out.append("the bytes of some collectives (record_shapes=True)")
+    return out

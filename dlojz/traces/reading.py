@@ -1,0 +1,407 @@
+"""Reads the trace that torch.profiler exports (Chrome's JSON as Kineto writes it, plain or gzip), in one pass, in little memory.
+
+What such a file holds, by the ``cat`` of an event: ``cpu_op`` (operators of PyTorch, nested by time, per thread),
+``user_annotation`` (``record_function``, ``ProfilerStep#N``, the DataLoader's ``next``, gloo's collectives),
+``python_function`` (with ``with_stack=True``), ``cuda_runtime`` and ``cuda_driver`` (the CPU's calls to CUDA), and, per stream
+of a GPU, ``kernel``, ``gpu_memcpy``, ``gpu_memset``. Work of a GPU and the call that queued it share a ``correlation``. Times
+are microseconds; here they are seconds since the first event of the file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gc
+import json
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import UsageError
+
+CHUNK = 1 << 18  # bytes of the file at a time; gzip makes about 20 times as many of them
+LONGEST = 1 << 20  # characters of one event: what is longer and no JSON is broken, not cut
+HEADER = 1 << 24  # characters before the first event
+BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
+BETWEEN = re.compile(r"[\s,]*")
+NEXT = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|ts)")')  # where an event ends and another begins
+STEP = "ProfilerStep#"
+ROUNDING = 5e-10  # seconds: files have nanoseconds, and what ends as the next begins is not around it
+
+# Operators whose sizes are kept: products, whose arithmetic can be counted, and collectives, whose bytes can.
+PRODUCTS = frozenset(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution_backward",
+                      "aten::cudnn_convolution", "aten::miopen_convolution", "aten::mkldnn_convolution",
+                      "aten::_slow_conv2d_forward", "aten::thnn_conv2d",
+                      "aten::_conv_depthwise2d", "aten::conv_depthwise3d", "aten::convolution_overrideable",
+                      "aten::cudnn_convolution_transpose", "aten::cudnn_convolution_relu", "aten::linear",
+                      "aten::_scaled_dot_product_flash_attention", "aten::_scaled_dot_product_efficient_attention",
+                      "aten::_scaled_dot_product_cudnn_attention", "aten::_scaled_mm", "aten::mkldnn_linear", "aten::slow_conv3d",
+                      "mkldnn::_linear_pointwise", "mkldnn::_convolution_pointwise"))
+COLLECTIVES = ("c10d::", "gloo:", "nccl:", "mpi:", "record_param_comms")
+
+
+class Call:
+    """Something that a thread of the CPU did: an operator (``op``), a range (``range``), a Python function (``python``), a call
+    to CUDA (``cuda``). ``parent``: the one around it; ``own``: its seconds without those of operators in it. See `nesting`."""
+
+    __slots__ = ("args", "begin", "end", "id", "kind", "name", "own", "parent", "thread")
+
+    def __init__(self, name: str, kind: str, thread, begin: float, end: float, number: int = 0, args: dict | None = None):
+        self.name, self.kind, self.thread, self.begin, self.end, self.id, self.args = name, kind, thread, begin, end, number, args
+        self.parent: Call | None = None
+        self.own = end - begin
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.begin
+
+    def around(self) -> Iterator[Call]:
+        """The calls it is in, from the nearest to the outermost."""
+        call = self.parent
+        while call is not None:
+            yield call
+            call = call.parent
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.name} {self.begin:.6f}-{self.end:.6f}"
+
+
+class Work:
+    """Something that a GPU did: a ``kernel``, ``memcpy`` or ``memset`` on a stream. ``call``: what queued it (or None)."""
+
+    __slots__ = ("args", "begin", "call", "correlation", "end", "kind", "name", "stream")
+
+    def __init__(self, name: str, kind: str, stream, begin: float, end: float, correlation: int, args: dict | None):
+        self.name, self.kind, self.stream, self.begin, self.end = name, kind, stream, begin, end
+        self.correlation, self.args = correlation, args
+        self.call: Call | None = None
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.begin
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.name} on {self.stream} {self.begin:.6f}-{self.end:.6f}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step as ``profiler.step()`` cut it, in the time of the CPU."""
+
+    number: int
+    begin: float
+    end: float
+
+
+@dataclass
+class Trace:
+    """A trace read back. ``torn``: why its end is missing, or empty; ``skipped``: events that could not be read."""
+
+    path: Path
+    calls: list[Call] = field(default_factory=list)
+    work: list[Work] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    devices: list[dict] = field(default_factory=list)
+    distributed: dict = field(default_factory=dict)
+    threads: dict = field(default_factory=dict)
+    main: object = None
+    events: int = 0
+    skipped: int = 0
+    torn: str = ""
+    end: float = 0.0
+
+    @property
+    def on_gpu(self) -> bool:
+        return bool(self.work)
+
+    @property
+    def device(self) -> str:
+        """The name of the GPU that worked, or ``CPU``."""
+        if not self.work:
+            return "CPU"
+        number = (self.work[0].args or {}).get("device")
+        names = {device.get("id"): device.get("name") for device in self.devices if isinstance(device, dict)}
+        return str(names.get(number) or next(iter(names.values()), None) or "a GPU")
+
+    @property
+    def world_size(self) -> int:
+        size = self.distributed.get("world_size")
+        return size if isinstance(size, int) and size > 0 else 1
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know before believing the numbers."""
+        out = []
+        if self.torn:
+            out.append(f"{self.path.name} {self.torn}: only its first {self.events:,} events are here")
+        if self.skipped:
+            out.append(f"{self.skipped:,} events of {self.path.name} could not be read and are left out")
+        if not self.steps:
+            out.append("no step is marked in the trace (profiler.step() was not called): the numbers are for all of it")
+        return out
+
+
+def read(path: Path | str) -> Trace:
+    """The trace in a file, or in the folder of a run. Raises UsageError where there is none.
+
+    A file that was cut short is read as far as it goes, and `Trace.notes` says so.
+    """
+    path = locate(Path(path).expanduser())
+    source = _Source(path)
+    builder = _Builder(path)
+    collecting = gc.isenabled()
+    gc.disable()  # hundreds of thousands of objects that all stay: looking for garbage among them would take most of the time
+    try:
+        with source:
+            for event in source.events():
+                builder.add(event)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+    except EOFError:
+        raise UsageError(f"{path} is no trace of torch.profiler: it has no \"traceEvents\"") from None
+    finally:
+        if collecting:
+            gc.enable()
+    trace = builder.trace(source)
+    if not trace.events:
+        cut = " and broke off before the first event" if source.torn else ""
+        raise UsageError(f"{path} has no events{cut}: profile again (--profile), and let the run come to its end")
+    return trace
+
+
+def locate(path: Path) -> Path:
+    """The file of a trace: this one, or that of a run's folder. Raises UsageError."""
+    if path.is_dir():
+        found = [file for pattern in ("trace.json.gz", "trace.json", "*.pt.trace.json*") for file in sorted(path.glob(pattern))]
+        if not found:
+            raise UsageError(f"there is no trace in {path}: run it with --profile")
+        return found[0]
+    if not path.exists():
+        raise UsageError(f"there is no {path}: a run with --profile writes runs/NAME/trace.json.gz")
+    if path.stat().st_size == 0:
+        raise UsageError(f"{path} is empty: the run was killed while it wrote it, or the disk was full. Profile again")
+    return path
+
+
+# --- from bytes to events ------------------------------------------------------------------------------------------------
+
+
+class _Source:
+    """A file as a stream of events; what stands around them is in ``header`` afterwards."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.header: dict = {}
+        self.torn = ""
+        self.skipped = 0
+
+    def __enter__(self) -> _Source:
+        self.file = open(self.path, "rb")
+        return self
+
+    def __exit__(self, *what) -> None:
+        self.file.close()
+
+    def _pieces(self) -> Iterator[str]:
+        """The text of the file, unpacked, a piece at a time."""
+        text = codecs.getincrementaldecoder("utf-8")("replace").decode
+        packed = self.file.read(2) == b"\x1f\x8b"
+        self.file.seek(0)
+        unpack = zlib.decompressobj(31)
+        while data := self.file.read(CHUNK):
+            while data and packed:
+                try:
+                    yield text(unpack.decompress(data))
+                except zlib.error:
+                    self.torn = "is damaged"
+                    return
+                data = unpack.unused_data
+                if unpack.eof and data:
+                    unpack = zlib.decompressobj(31)
+            if not packed:
+                yield text(data)
+        if packed and not unpack.eof:
+            self.torn = "was cut short"
+
+    def events(self) -> Iterator[dict]:
+        """Each event of the file. Raises EOFError where it is no trace."""
+        pieces = self._pieces()
+        text, at = self._start(pieces)
+        decode = json.JSONDecoder().raw_decode
+        between = BETWEEN.match
+        ended = False
+        while not ended:
+            piece = next(pieces, None)
+            ended = piece is None
+            text, at = text[at:] + (piece or ""), 0
+            while True:
+                at = between(text, at).end()
+                if at >= len(text):
+                    break
+                if text[at] == "]":
+                    self._rest(text[at + 1 :], pieces)
+                    return
+                try:
+                    event, at = decode(text, at)
+                except (ValueError, RecursionError):
+                    if len(text) - at < LONGEST and not ended:
+                        break  # it goes on in the next piece
+                    follows = NEXT.search(text, at + 1)
+                    if follows is None:
+                        at = len(text)
+                        break
+                    self.skipped += 1
+                    at = follows.end()
+                else:
+                    if type(event) is dict:
+                        yield event
+        self.torn = self.torn or "was cut short"
+
+    def _start(self, pieces: Iterator[str]) -> tuple[str, int]:
+        text = ""
+        for piece in pieces:
+            text += piece
+            if text.lstrip()[:1] == "[":  # Chrome's other form: the events alone
+                return text, text.index("[") + 1
+            if found := BEGIN.search(text):
+                self._fields(text[: found.start()].rstrip().rstrip(",") + "}")
+                return text, found.end()
+            if len(text) > HEADER or text.lstrip()[:1] not in ("{", ""):
+                break
+        if self.torn and text.lstrip()[:1] == "{":
+            return "", 0
+        raise EOFError
+
+    def _rest(self, text: str, pieces: Iterator[str]) -> None:
+        """What comes after the events; in Kineto's files that is the name, elsewhere it may be the devices."""
+        for piece in pieces:
+            if len(text) > HEADER:
+                return
+            text += piece
+        text = text.strip().lstrip(",").strip()
+        if text != "}":
+            self._fields("{" + text)
+
+    def _fields(self, text: str) -> None:
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError):
+            return
+        if isinstance(fields, dict):
+            self.header |= fields
+
+
+# --- from events to a trace ----------------------------------------------------------------------------------------------
+
+CALLS = {"cpu_op": "op", "user_annotation": "range", "python_function": "python", "cuda_runtime": "cuda", "cuda_driver": "cuda",
+         "Operator": "op", "Runtime": "cuda"}
+WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset", "Kernel": "kernel", "Memcpy": "memcpy",
+        "Memset": "memset"}
+KEPT_OF_WORK = ("bytes", "device", "Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size",
+                "est. achieved occupancy %")
+KEPT_OF_CALLS = ("Input Dims", "Input type", "Concrete Inputs", "Collective name", "In msg nelems", "Out msg nelems", "dtype",
+                 "Group size", "Seq", "In split size", "Process Group Description")
+
+
+class _Builder:
+    """Takes events and keeps what is needed of them."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.calls: list[Call] = []
+        self.work: list[Work] = []
+        self.threads: dict = {}
+        self.base: float | None = None
+        self.events = self.skipped = 0
+
+    def add(self, event: dict) -> None:
+        self.events += 1
+        kind = event.get("ph")
+        if kind != "X":
+            if kind == "M" and event.get("name") == "thread_name" and isinstance(event.get("args"), dict):
+                self.threads[event.get("tid")] = str(event["args"].get("name", ""))
+            return
+        category = event.get("cat")
+        call = CALLS.get(category)
+        if call is None and category not in WORK:
+            return
+        try:
+            begin, seconds = float(event["ts"]), float(event.get("dur", 0.0)) * 1e-6
+            name, thread = sys.intern(event["name"]), event["tid"]
+            hash(thread)
+        except (KeyError, TypeError, ValueError):
+            self.skipped += 1
+            return
+        if self.base is None:
+            self.base = begin
+        begin = (begin - self.base) * 1e-6
+        args = event.get("args")
+        if type(args) is not dict:
+            args = {}
+        if not (seconds >= 0 and -1e9 < begin < 1e9):
+            self.skipped += 1
+            return
+        if call is not None:
+            keep = None
+            if call != "python" and args and (name in PRODUCTS or name.startswith(COLLECTIVES)):
+                keep = {key: args[key] for key in KEPT_OF_CALLS if key in args}
+            number = args.get("correlation" if call == "cuda" else "External id", 0)
+            self.calls.append(Call(name, call, thread, begin, begin + seconds, number if type(number) is int else 0, keep))
+        else:
+            number = args.get("correlation", 0)
+            keep = {key: args[key] for key in KEPT_OF_WORK if key in args}
+            keep.setdefault("device", event.get("pid"))
+            stream = args.get("stream", thread)
+            self.work.append(Work(name, WORK[category], stream if type(stream) is int else thread, begin, begin + seconds,
+                                  number if type(number) is int else 0, keep))
+
+    def trace(self, source: _Source) -> Trace:
+        trace = Trace(self.path, self.calls, self.work, threads=self.threads, events=self.events,
+                      skipped=self.skipped + source.skipped, torn=source.torn)
+        header = source.header
+        devices, distributed = header.get("deviceProperties"), header.get("distributedInfo")
+        trace.devices = [device for device in devices if isinstance(device, dict)] if isinstance(devices, list) else []
+        trace.distributed = distributed if isinstance(distributed, dict) else {}
+        trace.calls.sort(key=lambda call: (call.begin, -call.end))
+        trace.work.sort(key=lambda work: work.begin)
+        trace.steps, trace.main = _steps(trace.calls)
+        trace.end = max(max((call.end for call in trace.calls), default=0.0), max((work.end for work in trace.work), default=0.0))
+        nesting(trace.calls)
+        queued = {call.id: call for call in trace.calls if call.kind == "cuda" and call.id}
+        for work in trace.work:
+            work.call = queued.get(work.correlation)
+        return trace
+
+
+def _steps(calls: list[Call]) -> tuple[list[Step], object]:
+    """The marked steps, and the thread that they are on: the one that trains."""
+    marks = [call for call in calls if call.kind == "range" and call.name.startswith(STEP)]
+    steps = [Step(int(call.name[len(STEP) :]), call.begin, call.end) for call in marks if call.name[len(STEP) :].isdigit()]
+    if steps:
+        return steps, marks[0].thread
+    busy: dict = {}
+    for call in calls:
+        busy[call.thread] = busy.get(call.thread, 0) + 1
+    return [], max(busy, key=busy.get, default=None)
+
+
+def nesting(calls: list[Call]) -> None:
+    """Sets who is inside of whom, and each operator's own seconds. ``calls`` are in the order of their begin.
+
+    Ranges and Python functions are only around operators: the seconds of an operator in a range in an operator are those of
+    the inner one.
+    """
+    open_: dict = {}
+    for call in calls:
+        stack = open_.setdefault(call.thread, [])
+        while stack and stack[-1].end <= call.begin + ROUNDING:
+            stack.pop()
+        if stack:
+            call.parent = stack[-1]
+            if call.kind == "op":
+                outer = next((other for other in reversed(stack) if other.kind == "op"), None)
+                if outer is not None:
+                    outer.own -= min(call.end, outer.end) - call.begin
+        stack.append(call)

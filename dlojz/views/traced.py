@@ -1,0 +1,376 @@
+"""`trace`: what a few steps did on CPU and GPU, from a torch.profiler trace, and why they are not faster."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import UsageError
+from . import page, runs, words
+from .page import View
+from .runs import Run
+from .svg import CARE, COLLECTIVE, GREY, PHASE, SPEED, VERMILLION, Panel, Svg, arc, legend, short
+
+if TYPE_CHECKING:
+    from ..traces import Diagnosis, Facts
+
+WIDTH, LEFT, ACROSS = 900, 104, 780
+TOP = 8  # kernels and operators that are shown
+# What a moment of a step may be, in the order of the bar: how it is called and drawn.
+SHARES = {
+    "compute": ("computes", SPEED),
+    "communication": ("communicates, computes nothing", COLLECTIVE),
+    "copy": ("copies, computes nothing", PHASE["copy"]),
+    "loader": ("waits for the loader", PHASE["loading"]),
+    "synchronisation": ("idle after a synchronisation", CARE),
+    "launch": ("waits for a launch", VERMILLION),
+    "between": ("between two kernels", GREY),
+    "other": ("Python and the rest", GREY),
+}
+
+
+def trace(job) -> View:
+    """One step on a time axis, busy share, kernels, operators, copies, synchronisations, and a diagnosis with what to try next.
+
+    ``job``: a job, a run's name or folder, or the file of a trace. Raises UsageError where there is no such run or file; a run
+    without a trace, or with one that can't be read, gives a view that says so.
+    """
+    name, found, why = facts_of(job)
+    if found is None:
+        return nothing(f"trace of {name}", why)
+    from ..traces import diagnose
+
+    verdict = diagnose(found)
+    title = f"trace of {name}"
+    rows = listing(found)
+    text = "\n".join([page.listed(f"{title}: {about(found)}", rows), *(f"  note: {line}" for line in why), str(verdict)])
+    return View(title, text, _page(name, found, rows, verdict, why))
+
+
+def facts_of(job) -> tuple[str, Facts | None, list[str]]:
+    """The name of a run, what its trace tells, and what is to be said about it: why there is none, or notes.
+
+    Raises UsageError where there is no such run or file.
+    """
+    from .. import traces
+
+    if isinstance(job, (str, Path)) and is_file(Path(job).expanduser()):
+        found = traces.analyse(traces.read(job))
+        return Path(job).name, found, found.trace.notes
+    run = runs.one(job)
+    try:
+        if run.folder is None:
+            raise UsageError("this record is in no folder, so there is no trace beside it: give the run or its folder")
+        found = traces.analyse(traces.read(run.folder))
+    except UsageError as error:
+        return run.name, None, [*_instead(run), str(error)]
+    return run.name, found, found.trace.notes
+
+
+def is_file(path: Path) -> bool:
+    """Whether this names the file of a trace, and not a run."""
+    return path.is_file() if path.suffix != ".jsonl" else False
+
+
+def _instead(run: Run) -> list[str]:
+    """Why a run may have no trace."""
+    if run.state in ("PENDING", "RUNNING"):
+        return [f"{run.name} has not ended: the trace is written after the profiled steps"]
+    said = [event.get("message") for event in run.record.todos if event.get("lab") == "profiler"]
+    return [message for message in said if isinstance(message, str)]
+
+
+def nothing(title: str, why: Sequence[str]) -> View:
+    return View(title, page.listed(f"{title}: nothing to show", [("", line) for line in why]),
+                page.headline(title.capitalize()) + page.note(why[0], CARE, " ".join(why[1:])))
+
+
+# --- in words ------------------------------------------------------------------------------------------------------------
+
+
+def about(facts: Facts) -> str:
+    """``4 steps of 31.6 ms on NVIDIA H100 80GB HBM3``"""
+    steps = words.counted(facts.steps, "step")
+    rank = f", rank {facts.trace.distributed.get('rank', 0)} of {facts.trace.world_size}" if facts.trace.world_size > 1 else ""
+    return f"{steps} of {words.seconds(facts.seconds)} on {facts.trace.device}{rank}"
+
+
+def listing(facts: Facts) -> list[tuple[str, str]]:
+    """Everything that is shown, as name and words."""
+    from ..traces.diagnosis import megabytes, said_sync
+
+    who = "the GPU" if facts.on_gpu else "the CPU"
+    parts = [f"{SHARES[name][0]} {words.share(facts.share(name))}" for name in facts.shares if facts.share(name) >= 0.005]
+    what = "kernels" if facts.on_gpu else "operators"
+    rows = [("busy", f"{what} run {words.share(facts.busy)} of the time"), ("a step", f"{who} " + ", ".join(parts))]
+    rows += [(("kernels" if not at else ""), line) for at, line in enumerate(_top(facts.kernels, facts))]
+    rows += [(("operators" if not at else ""), line) for at, line in enumerate(_top(facts.operators, facts))]
+    if facts.on_gpu:
+        rows.append(("tensor cores", f"{words.share(facts.tensor_cores)} of the kernels' time"))
+        rows += [("could use them", f"{row.operator}: {words.seconds(row.seconds)} a step, {row.why}")
+                 for row in facts.missed[:3]]
+        for row in facts.copies[:4]:
+            said = f"{DIRECTION.get(row.direction, row.direction)}, {row.memory} memory: {megabytes(row.bytes)} a step"
+            rows.append(("copies", f"{said}, {words.number(row.speed / 1e9)} GB/s"))
+        rows += [("synchronises", said_sync(row)) for row in facts.syncs[:4]]
+        if not facts.syncs:
+            rows.append(("synchronises", "never"))
+        if run := facts.launches:
+            rows.append(("launches", f"{run.kernels:,.0f} kernels a step, one every {words.seconds(run.every)}; one runs "
+                                     f"{words.seconds(run.runs)}, {run.depth:.1f} wait their turn"))
+    rows.append(("loader", f"the process waits {words.seconds(facts.loader)} a step"))
+    if facts.collectives:
+        whole = sum(one.seconds for one in facts.collectives)
+        hidden = sum(one.hidden for one in facts.collectives) / whole if whole else 0.0
+        count = words.number(len(facts.collectives) / facts.steps)
+        rows.append(("collectives", f"{count} a step, {words.seconds(whole / facts.steps)}, {words.share(hidden)} of it beside "
+                                    "computing"))
+    if flops := facts.achieved.get("flops"):
+        rows.append(("arithmetic", f"{words.number(flops / 1e12)} TFLOP/s in convolutions and products" if flops >= 1e11 else
+                     f"{words.number(flops / 1e9)} GFLOP/s in convolutions and products"))
+    return rows
+
+
+DIRECTION = {"HtoD": "to the GPU", "DtoH": "from the GPU", "DtoD": "on the GPU", "PtoP": "between GPUs"}
+
+
+def _top(rows: Sequence, facts: Facts, most: int = 5) -> list[str]:
+    from ..traces.kernels import kind
+
+    out = []
+    for row in rows[:most]:
+        name = kind(row.name).short if row.kind else row.name
+        cores = ", tensor cores" if row.tensor_cores else ""
+        out.append(f"{words.share(row.seconds / facts.seconds)} {name} ({words.seconds(row.seconds)}, "
+                   f"{words.number(row.count)} a step{cores})")
+    return out
+
+
+# --- the page ------------------------------------------------------------------------------------------------------------
+
+
+def _page(name: str, facts: Facts, rows: Sequence[tuple[str, str]], verdict: Diagnosis, notes: Sequence[str]) -> str:
+    said = [row for row in rows if row[0] not in ("busy", "a step", "kernels", "operators", "")]
+    parts = [page.headline(f"Trace of {name}", about(facts)), *(page.note(line, CARE) for line in notes)]
+    parts.append('<div style="display: flex; flex-wrap: wrap; gap: 8px 28px; align-items: center; margin: 8px 0">'
+                 f'<div style="flex: 0 1 220px; min-width: 180px">{_gauge(facts)}</div>'
+                 f'<div style="flex: 1 1 480px; min-width: 300px">{_bar(facts)}</div></div>')
+    parts += [_step(facts), _tops(facts), page.rows(said), diagnosis_page(verdict)]
+    return "".join(parts)
+
+
+def _gauge(facts: Facts) -> str:
+    who = "GPU" if facts.on_gpu else "CPU"
+    svg = Svg(220, 150, f"{who} busy {words.share(facts.busy)}")
+    svg.path(arc(110, 104, 82, -110, 110), "currentColor", width=18, opacity=0.13, cap="butt")
+    end = -110 + 220 * min(1.0, max(facts.busy, 0.001))
+    svg.path(arc(110, 104, 82, -110, end), SPEED, width=18, cap="butt")
+    svg.text(110, 104, words.share(facts.busy), size=34, anchor="middle", weight=650)
+    svg.text(110, 126, f"of the time the {who}", anchor="middle", opacity=0.8)
+    svg.text(110, 142, "runs kernels" if facts.on_gpu else "runs operators", anchor="middle", opacity=0.8)
+    return str(svg)
+
+
+def _bar(facts: Facts) -> str:
+    svg = Svg(560, 34, "what a step is made of")
+    x, names = 0.0, []
+    for name in facts.shares:
+        part = facts.share(name)
+        said, colour = SHARES[name]
+        if part < 0.002:
+            continue
+        svg.rect(x, 0, part * 560, 34, colour, f"{said}: {words.share(part)}, {words.seconds(facts.shares[name])}")
+        if part > 0.08:
+            svg.text(x + part * 280, 22, words.share(part), size=13, anchor="middle", weight=600, fill=on(colour))
+        x += part * 560
+        names.append((f"{said} {words.share(part)}", colour))
+    who = "the GPU" if facts.on_gpu else "the CPU"
+    title = f'<div style="font-size: 13px"><span style="{page.QUIET}">a step of {who}</span> ' \
+            f'<span style="font-weight: 600">{words.seconds(facts.seconds)}</span></div>'
+    return title + str(svg) + legend(names)
+
+
+def on(colour: str) -> str:
+    """Black or white, whichever can be read on this colour."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#fff"
+
+
+def _tops(facts: Facts) -> str:
+    boxes = []
+    for title, rows in (("kernels", facts.kernels), ("operators", facts.operators)):
+        if rows:
+            boxes.append(f'<div style="flex: 1 1 400px; min-width: 300px">{_bars(title, rows[:TOP], facts)}</div>')
+    return f'<div style="display: flex; flex-wrap: wrap; gap: 4px 28px; margin: 6px 0">{"".join(boxes)}</div>'
+
+
+def _bars(title: str, rows: Sequence, facts: Facts) -> str:
+    from ..traces.analysis import is_product
+    from ..traces.kernels import ARITHMETIC, kind
+
+    svg = Svg(430, 26 + 32 * len(rows), f"{title} that take the most time")
+    svg.text(0, 14, f"{title}, own time in a step", 13, weight=600)
+    longest = max(row.seconds for row in rows) or 1.0
+    for at, row in enumerate(rows):
+        y = 26 + 32 * at
+        solid = row.kind in ARITHMETIC if row.kind else is_product(row.name)
+        said = kind(row.name).short if row.kind else row.name
+        svg.text(0, y + 11, said if len(said) <= 44 else f"{said[:43]}…", 12)
+        part = words.share(row.seconds / facts.seconds)
+        svg.text(430, y + 11, f"{words.seconds(row.seconds)}, {part}", 12, "end", opacity=0.85)
+        svg.rect(0, y + 15, 430, 8, "currentColor", opacity=0.08, radius=2)
+        svg.rect(0, y + 15, row.seconds / longest * 430, 8, SPEED, f"{row.name}: {words.number(row.count)} times a step",
+                 opacity=1 if solid else 0.45, radius=2)
+    return str(svg)
+
+
+def diagnosis_page(verdict: Diagnosis) -> str:
+    """The diagnosis in a box: pattern, evidence, what to try, what is not known."""
+    name = verdict.pattern.replace("_", " ")
+    line = '<div style="margin-top: 3px">{}</div>'
+    body = "".join(line.format(html.escape(text[:1].upper() + text[1:] + ".")) for text in verdict.evidence)
+    body += "".join(line.format(f'<span style="{page.QUIET}">also</span> {html.escape(text)}') for text in verdict.also)
+    tries = "".join(f'<li style="margin: 2px 0">{html.escape(text)}</li>' for text in verdict.next)
+    body += '<div style="margin-top: 8px; font-weight: 600">Try next</div>' \
+            f'<ol style="margin: 2px 0 0; padding-left: 22px">{tries}</ol>'
+    if verdict.unknown:
+        body += f'<div style="{page.QUIET}; font-size: 12.5px; margin-top: 8px">Not known from this trace: ' \
+                f'{html.escape("; ".join(verdict.unknown))}.</div>'
+    head = f'<div style="font-size: 17px; font-weight: 600"><span style="{page.QUIET}; font-weight: 400">Diagnosis</span> ' \
+           f'{html.escape(name)}<span style="font-weight: 400">: {html.escape(verdict.title)}</span></div>'
+    style = f"border-left: 5px solid {SPEED}; background: rgba(128, 128, 128, .1); padding: 10px 16px; margin: 12px 0"
+    return f'<div style="{style}; font-size: 14px">{head}{body}</div>'
+
+
+# --- one step on a time axis ---------------------------------------------------------------------------------------------
+
+
+def _step(facts: Facts) -> str:
+    """The step whose length is in the middle: what each thread and each stream did."""
+    begin, end, number = drawn(facts)
+    lanes = lanes_of(facts, begin, end)
+    if end <= begin or not lanes:
+        return ""
+    unit, second = ("ms", 1e-3) if end - begin < 1 else ("s", 1.0)
+    svg = Svg(WIDTH, 62 + 34 * len(lanes), "one step on a time axis")
+    name = f"step {number:,}" if number is not None else "all of it"
+    svg.text(LEFT, 16, f"{name} from near: {words.seconds(end - begin)}", 13, weight=600)
+    for row, (title, spans) in enumerate(lanes):
+        panel = Panel(svg, LEFT, 28 + 34 * row, ACROSS, 24, (0, (end - begin) / second), (0, 1))
+        svg.text(LEFT - 10, panel.top + 16, title, 12, "end", 600)
+        svg.rect(LEFT, panel.top, ACROSS, 24, "currentColor", opacity=0.06)
+        for first, last, colour, strong, tip in merged(spans, begin, end):
+            x0, x1 = panel.px((first - begin) / second), panel.px((last - begin) / second)
+            svg.rect(x0, panel.top, max(x1 - x0, 0.5), 24, colour, tip, opacity=1 if strong else 0.5)
+    panel.axis_x("", say=lambda value: f"{short(value)} {unit}")
+    how = "Solid: convolutions and matrix products. Pale: what mostly waits for memory."
+    return str(svg) + legend(_named(lanes)) + page.quiet(how)
+
+
+Span = tuple[float, float, str, bool, str]  # from, to, colour, strong, what the pointer shows
+
+
+def drawn(facts: Facts) -> tuple[float, float, int | None]:
+    """From when to when, and which step."""
+    from ..traces.analysis import step_ends
+
+    ends = step_ends(facts.trace)
+    steps = facts.trace.steps
+    if facts.on_gpu and len(ends) > 1:
+        known = sorted(ends)
+        lengths = sorted((ends[after] - ends[at], at, after) for at, after in pairwise(known) if after == at + 1)
+        if lengths:
+            _, at, after = lengths[len(lengths) // 2]
+            return ends[at], ends[after], steps[after].number
+    if not steps:
+        return facts.begin, facts.end, None
+    chosen = sorted(steps[1:] or steps, key=lambda step: step.end - step.begin)
+    step = chosen[len(chosen) // 2]
+    return step.begin, max(step.end, *ends.values()) if len(steps) == 1 and ends else step.end, step.number
+
+
+def lanes_of(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Span]]]:
+    from ..traces import analysis
+
+    trace_ = facts.trace
+    phases = [(first, last, PHASE.get(name, GREY), True, f"{name}: {words.seconds(last - first)}")
+              for name, first, last in facts.phases if first < end and last > begin and name != "idle"]
+    waits = [(first, last, PHASE["loading"], True, f"waits for its loader: {words.seconds(last - first)}")
+             for first, last in analysis.loader(trace_) if first < end and last > begin]
+    lanes = [("CPU", sorted([*phases, *waits]))]
+    if not facts.on_gpu:
+        lanes.append(("operators", analysis_spans(facts, begin, end)))
+    else:
+        syncs = [(call.begin, call.end, CARE, True, f"{call.name}: {words.seconds(call.seconds)}")
+                 for call in analysis.waits(trace_) if call.begin < end and call.end > begin]
+        if syncs:
+            lanes.append(("CPU waits", syncs))
+        lanes += streams(facts, begin, end)
+    sent = [(one.begin, one.end, COLLECTIVE, True, f"{one.kind}: {words.seconds(one.seconds)}") for one in facts.collectives
+            if one.backend != "nccl" and one.begin < end and one.end > begin]
+    return [*lanes, *([("collectives", sorted(sent))] if sent else [])]
+
+
+def analysis_spans(facts: Facts, begin: float, end: float) -> list[Span]:
+    """Operators of a CPU by their own time: the innermost, in the colour of their phase."""
+    from ..traces.analysis import Phases, is_product
+
+    phase = Phases(facts.phases)
+    out = []
+    for call in facts.trace.calls:
+        if call.kind == "op" and call.begin < end and call.end > begin and call.own >= 0.5 * call.seconds \
+                and not call.name.startswith(("c10d::", "record_param_comms")):
+            where = phase(call.begin)
+            colour = PHASE["loading"] if where == "idle" else PHASE.get(where, GREY)
+            out.append((call.begin, call.end, colour, is_product(call.name), f"{call.name}: {words.seconds(call.seconds)}"))
+    return out
+
+
+def streams(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Span]]]:
+    from ..traces import kernels
+    from ..traces.analysis import Phases
+
+    phase = Phases(facts.phases)
+    found: dict[object, list[Span]] = {}
+    copies: list[Span] = []
+    for item in facts.trace.work:
+        if item.begin >= end or item.end <= begin:
+            continue
+        said = f"{item.name[:80]}: {words.seconds(item.seconds)}"
+        if item.kind != "kernel":
+            copies.append((item.begin, item.end, PHASE["copy"], True, said))
+            continue
+        kind = kernels.kind(item.name)
+        where = phase(item.call.begin if item.call else item.begin)
+        colour = COLLECTIVE if kind.name == "collective" else PHASE.get(where, GREY) if where != "idle" else PHASE["copy"]
+        strong = kind.arithmetic or kind.name == "collective"
+        found.setdefault(item.stream, []).append((item.begin, item.end, colour, strong, said))
+    order = sorted(found, key=lambda stream: -sum(last - first for first, last, *_ in found[stream]))[:4]
+    lanes = [(f"GPU stream {stream}", found[stream]) for stream in sorted(order, key=str)]
+    return lanes + ([("GPU copies", copies)] if copies else [])
+
+
+def merged(spans: Sequence[Span], begin: float, end: float) -> list[Span]:
+    """Spans within a stretch of time; what lies closer than half a pixel and looks the same is one."""
+    near = (end - begin) / ACROSS / 2
+    out: list[Span] = []
+    for first, last, colour, strong, tip in sorted(spans):
+        first, last = max(first, begin), min(last, end)
+        if out and out[-1][2] == colour and out[-1][3] == strong and first - out[-1][1] < near:
+            before = out[-1]
+            said = before[4] if before[1] - before[0] >= last - first else tip
+            out[-1] = (before[0], max(before[1], last), colour, strong, said)
+        else:
+            out.append((first, last, colour, strong, tip))
+    return out
+
+
+def _named(lanes: Sequence[tuple[str, Sequence[Span]]]) -> list[tuple[str, str]]:
+    used = {span[2] for _, spans in lanes for span in spans}
+    names = [("waits for the loader", PHASE["loading"]), ("copy", PHASE["copy"]), ("forward", PHASE["forward"]),
+             ("backward", PHASE["backward"]), ("update", PHASE["update"]), ("collective", COLLECTIVE),
+             ("the CPU waits for the GPU", CARE), ("in no phase", GREY)]
+    return [(name, colour) for name, colour in names if colour in used]
