@@ -58,9 +58,9 @@ class Probe:
         """
         script = script or self.script
         given = f"{SMALL} --data {shlex.quote(str(self.session.images()))} {switches}" if small else switches
-        observe = observers.names() if observe is None else observe
+        observe = observers.names() if observe is None else list(observe)
         started = self.session.start(self.root, script, shlex.split(given), ranks=ranks, observe=observe, options=options)
-        return self._facts(started, script, f"{script} {switches}".strip())
+        return self._facts(started, script, f"{script} {switches}".strip(), trains="layers" in observe)  # which counts the steps
 
     def call(self, script: str, function: str, *, ranks: int = 1, observe: Iterable[str] = (), **options) -> Facts:
         """Imports a file of the lab and calls ``function(module, note)`` of the lab's own calls.py with it; returns at once.
@@ -74,7 +74,7 @@ class Probe:
                                      call=(self.calls, function))
         return self._facts(started, script, f"{function} in {script}", trains=False)
 
-    def _facts(self, started: list, script: str, command: str, trains: bool = True) -> Facts:
+    def _facts(self, started: list, script: str, command: str, trains: bool) -> Facts:
         facts = Facts(self.session, started, self.root, script, command, trains)
         self.runs.append(facts)
         return facts

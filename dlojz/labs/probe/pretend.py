@@ -160,7 +160,8 @@ class Observer:
             return
         with self.log.silence():
             found = {}
-            for tensor in tensors([*args, *kwargs.values()]):
+            given = [value for name, value in kwargs.items() if name != "out"]  # DDP's buckets are made where nothing is marked
+            for tensor in tensors([*args, *given]):
                 gpu = self.marks.get(tensor)
                 if gpu is not None or tensor.dim():  # a number on the CPU goes with everything
                     found.setdefault(gpu)
@@ -247,8 +248,8 @@ class Observer:
             region(context, "cpu" if device_type == "cuda" else device_type, *args, **kwargs)
 
         def without_pinning(itself, *args, **kwargs):
-            kwargs.pop("pin_memory", None)
             loader(itself, *args, **kwargs)
+            itself.pin_memory = False
 
         torch.autocast.__init__, torch.utils.data.DataLoader.__init__ = autocast, without_pinning
 

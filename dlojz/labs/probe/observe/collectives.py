@@ -1,0 +1,100 @@
+"""Collectives: what processes send each other, also what DistributedDataParallel sends by itself in the backward pass.
+
+``group.made``       init_process_group: backend, world_size, rank
+``group.destroyed``  destroy_process_group was called
+``collective``       kind (all_reduce, broadcast, all_gather, …), bytes (what this process puts in), dtype, inside (backward,
+                     forward: that of a module, other), in_no_sync
+``no_sync`` ``no_sync.end``   a region in which DistributedDataParallel keeps gradients to itself begins, ends
+
+Each rank has facts of its own. Facts are noted in the order in which things happen: what lies between a ``no_sync`` and its end
+is inside of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed import distributed_c10d
+from torch.nn.parallel import DistributedDataParallel
+
+from ..modes import tensors
+
+KINDS = {
+    "allreduce_": "all_reduce", "allreduce_coalesced_": "all_reduce", "broadcast_": "broadcast", "reduce_": "reduce",
+    "allgather_": "all_gather", "_allgather_base_": "all_gather", "allgather_coalesced_": "all_gather",
+    "allgather_into_tensor_coalesced_": "all_gather", "gather_": "gather", "scatter_": "scatter",
+    "reduce_scatter_": "reduce_scatter", "_reduce_scatter_base_": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced_": "reduce_scatter", "alltoall_": "all_to_all", "alltoall_base_": "all_to_all",
+    "monitored_barrier_": "barrier", "recv_": "recv",
+}
+RESULT_FIRST = ("all_gather", "gather", "scatter", "reduce_scatter", "all_to_all")  # what is put in comes second
+FORWARD = nn.Module._call_impl.__code__
+
+
+class Observer:
+    def __init__(self, log, options):
+        self.log = log
+        self.keeping = 0  # how many no_sync regions we are in
+
+    def install(self):
+        make, destroy = dist.init_process_group, dist.destroy_process_group
+        dist.init_process_group = distributed_c10d.init_process_group = self.noting_made(make)
+        dist.destroy_process_group = distributed_c10d.destroy_process_group = self.noting_destroyed(destroy)
+        DistributedDataParallel.no_sync = self.noting_no_sync(DistributedDataParallel.no_sync)
+
+    def noting_made(self, original):
+        @functools.wraps(original)
+        def made(*args, **kwargs):
+            original(*args, **kwargs)
+            self.log.note("group.made", backend=dist.get_backend(), world_size=dist.get_world_size(), rank=dist.get_rank())
+
+        return made
+
+    def noting_destroyed(self, original):
+        @functools.wraps(original)
+        def destroyed(*args, **kwargs):
+            self.log.note("group.destroyed")
+            return original(*args, **kwargs)
+
+        return destroyed
+
+    def noting_no_sync(self, original):
+        @contextlib.contextmanager
+        @functools.wraps(original)
+        def region(model):
+            self.log.note("no_sync")
+            self.keeping += 1
+            try:
+                with original(model):
+                    yield
+            finally:
+                self.keeping -= 1
+                self.log.note("no_sync.end")
+
+        return region
+
+    def before_op(self, operation, args, kwargs):
+        if operation.namespace != "c10d":
+            return
+        if self.log.wants("collective"):
+            name = operation.overloadpacket.__name__
+            kind = KINDS.get(name, name)
+            given = list(tensors(args[kind in RESULT_FIRST]))
+            self.log.note("collective", kind=kind, bytes=sum(tensor.nbytes for tensor in given),
+                          dtype=str(given[0].dtype).removeprefix("torch.") if given else None, inside=self.inside(),
+                          in_no_sync=self.keeping > 0)
+
+    def inside(self) -> str:
+        if torch._C._current_graph_task_id() != -1:
+            return "backward"
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code is FORWARD:
+                return "forward"
+            frame = frame.f_back
+        return "other"

@@ -1,0 +1,375 @@
+"""What the observers of sampling, collectives, profiling and printing note, alone and in two processes that talk over gloo."""
+
+import itertools
+import textwrap
+import time
+
+import pytest
+
+from dlojz.labs.probe import Limits, Probe, Session
+from dlojz.labs.probe import observe as observers
+
+PLENTY = Limits(seconds=60)
+DATA = """
+import os
+import torch
+from torch.utils.data import *
+from torch.utils.data.distributed import DistributedSampler
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 8
+    def __getitem__(self, index):
+        return index
+
+def read(loader, passes=1):
+    for _ in range(passes):
+        for batch in loader:
+            pass
+"""
+GROUP = """
+import os
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+"""
+
+
+@pytest.fixture(scope="module")
+def host():
+    with Session(PLENTY) as session:
+        session.ready()
+        yield session
+
+
+@pytest.fixture
+def run(host, tmp_path):
+    """Runs a script under the observers named; nothing of it may be left."""
+    def run(observe, code, head=DATA, limits=PLENTY, completed=True, **how):
+        (tmp_path / "script.py").write_text(head + textwrap.dedent(code))
+        host.begin(limits)
+        facts = Probe(host, tmp_path, "script.py").run("", small=False, observe=observe.split(), **how)
+        assert facts.completed == completed, f"{facts.cause.ended} {host.text()}"
+        return facts
+
+    yield run
+    assert not host.descendants()
+
+
+def read(facts, **like):
+    """All indices, in order."""
+    return list(itertools.chain(*batches(facts, **like)))
+
+
+def batches(facts, **like):
+    return [event.indices for event in facts.all("batch.indices", **like)]
+
+
+# --- sampling ------------------------------------------------------------------------------------------------------------
+
+OWN = """
+class Backwards(Sampler):
+    def __iter__(self):
+        return iter(range(7, -1, -1))
+    def __len__(self):
+        return 8
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("how, sampler, want", [
+    ("batch_size=4", "SequentialSampler", [[0, 1, 2, 3], [4, 5, 6, 7]]),
+    ("batch_size=3, drop_last=True", "SequentialSampler", [[0, 1, 2], [3, 4, 5]]),
+    ("batch_size=4, sampler=Backwards()", "Backwards", [[7, 6, 5, 4], [3, 2, 1, 0]]),
+    ("batch_sampler=BatchSampler(Backwards(), 6, False)", "Backwards", [[7, 6, 5, 4, 3, 2], [1, 0]]),
+    ("batch_sampler=[[0, 5], [1]]", "list", [[0, 5], [1]]),
+    ("batch_size=None, sampler=[3, 1]", "list", [[3], [1]]),
+    ("batch_size=2, sampler=torch.tensor([3, 1])", "Tensor", [[3, 1]]),
+    ("batch_size=2, sampler=DistributedSampler(Numbers(), 4, 1, shuffle=False)", "DistributedSampler", [[1, 5]]),
+])
+def test_the_indices_of_each_batch(run, workers, how, sampler, want):
+    facts = run("sampling", f"{OWN}\nread(DataLoader(Numbers(), {how}, num_workers={workers}))\n")
+    assert batches(facts) == want and [event.batch for event in facts.all("batch.indices")] == list(range(len(want)))
+    loader = facts.need("loader")
+    assert loader.sampler == sampler and loader.num_workers == workers and loader.size == 8 and loader.dataset == "Numbers"
+
+
+@pytest.mark.parametrize("workers", ["", ", num_workers=1", ", num_workers=2, persistent_workers=True, prefetch_factor=3"])
+def test_shuffled_epochs_of_several_loaders_are_told_apart(run, workers):
+    facts = run("sampling", f"""
+        torch.manual_seed(0)
+        train = DataLoader(Numbers(), 4, True{workers})
+        read(DataLoader(Subset(Subset(Numbers(), [2, 4, 6]), [1, 2]), batch_size=2))
+        read(train, 3)
+    """)
+    epochs = [read(facts, loader=0, epoch=epoch) for epoch in range(3)]
+    assert all(sorted(epoch) == list(range(8)) for epoch in epochs) and epochs[0] != epochs[1] != epochs[2]
+    assert batches(facts, loader=1) == [[4, 6]], "in the whole data set"
+    train, other = facts.all("loader")
+    assert (train.shuffle, other.shuffle, train.sampler, other.sampler) == (True, False, "RandomSampler", "SequentialSampler")
+    assert train.batch_size == 4 and train.persistent_workers == ("persistent" in workers)
+    assert train.prefetch_factor == (3 if "prefetch" in workers else 2 if workers else None)
+
+
+def test_two_passes_at_once_and_one_left_early(run):
+    facts = run("sampling", """
+        loader = DataLoader(Numbers(), 2)
+        for one, other in zip(loader, loader):
+            break
+        read(loader)
+    """)
+    assert [(event.epoch, event.batch) for event in facts.all("batch.indices")] == [(0, 0), (1, 0)] + [(2, n) for n in range(4)]
+
+
+def test_a_data_set_without_indices(run):
+    facts = run("sampling", """
+        class Stream(IterableDataset):
+            def __iter__(self):
+                return iter(range(3))
+        read(DataLoader(Stream(), batch_size=2))
+    """)
+    assert facts.need("loader").size is None and batches(facts)[0] is None
+
+
+def test_set_epoch_of_a_sampler_of_one_s_own(run):
+    facts = run("sampling", """
+        class Mine(Sampler):
+            def __init__(self):
+                self.inner = DistributedSampler(Numbers(), 2, 0)
+            def __iter__(self):
+                return iter(self.inner)
+            def __len__(self):
+                return len(self.inner)
+            def set_epoch(self, epoch):
+                self.inner.set_epoch(epoch + 10)
+        loader = DataLoader(Numbers(), 4, sampler=Mine())
+        for epoch in range(2):
+            loader.sampler.set_epoch(epoch)
+            read(loader)
+    """)
+    assert [(event.sampler, event.epoch) for event in facts.all("set_epoch")] == [
+        ("Mine", 0), ("DistributedSampler", 10), ("Mine", 1), ("DistributedSampler", 11)]
+    assert batches(facts, epoch=0) != batches(facts, epoch=1)
+    assert facts.first("set_epoch").by == "own" and facts.first("set_epoch").file == "script.py"
+
+
+def test_two_ranks_share_a_data_set(run):
+    facts = run("sampling", """
+        sampler = DistributedSampler(Numbers(), 2, int(os.environ["RANK"]))
+        loader = DataLoader(Numbers(), 2, sampler=sampler, num_workers=1)
+        for epoch in range(2):
+            sampler.set_epoch(epoch)
+            read(loader)
+    """, ranks=2)
+    epochs = [[read(rank, epoch=epoch) for rank in facts.ranks] for epoch in range(2)]
+    assert all(sorted(one + other) == list(range(8)) for one, other in epochs) and epochs[0] != epochs[1]
+
+
+def test_pinning_is_told_where_gpus_are_pretended(run):
+    facts = run("sampling", "read(DataLoader(Numbers(), 4, pin_memory=True))", gpus=1)
+    assert facts.need("loader").pin_memory and batches(facts)
+
+
+# --- collectives ---------------------------------------------------------------------------------------------------------
+
+
+def seen(facts, **like):
+    return [(event.kind, event.bytes, event.dtype, event.inside) for event in facts.all("collective", **like)]
+
+
+def test_each_kind_with_what_a_process_puts_in(run):
+    facts = run("collectives", """
+        one = torch.ones(10)
+        dist.all_reduce(one)
+        dist.broadcast(one.half(), 0)
+        dist.reduce(one.double(), 0)
+        dist.all_gather([torch.empty(10) for _ in range(2)], one)
+        dist.all_gather_into_tensor(torch.empty(20), one)
+        dist.gather(one, [torch.empty(10) for _ in range(2)] if rank == 0 else None)
+        dist.scatter(torch.empty(10), [torch.ones(10)] * 2 if rank == 0 else None)
+        dist.reduce_scatter_tensor(torch.empty(10), torch.ones(20))
+        dist.barrier()
+        if rank == 0:
+            dist.send(one, 1)
+        else:
+            dist.recv(one, 0)
+        dist.destroy_process_group()
+    """, GROUP, ranks=2)
+    first, second = map(seen, facts.ranks)
+    assert first[:8] == [("all_reduce", 40, "float32", "other"), ("broadcast", 20, "float16", "other"),
+                         ("reduce", 80, "float64", "other"), ("all_gather", 40, "float32", "other"),
+                         ("all_gather", 40, "float32", "other"), ("gather", 40, "float32", "other"),
+                         ("scatter", 80, "float32", "other"), ("reduce_scatter", 80, "float32", "other")]
+    assert [kind for kind, *_ in first[8:]] == ["barrier", "send"] and [kind for kind, *_ in second[8:]] == ["barrier", "recv"]
+    assert second[6] == ("scatter", 0, None, "other")
+    made = [rank.need("group.made") for rank in facts.ranks]
+    assert [(event.backend, event.world_size, event.rank) for event in made] == [("gloo", 2, 0), ("gloo", 2, 1)]
+    assert all(rank.first("group.destroyed") for rank in facts.ranks)
+    assert facts.first("collective").line == 11 and facts.first("collective").by == "torch.distributed"
+
+
+def test_what_ddp_sends_by_itself(run):
+    facts = run("collectives layers", """
+        net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+        model = DistributedDataParallel(net)
+        for step in range(2):
+            with model.no_sync():
+                model(torch.ones(2, 4)).sum().backward()
+            model(torch.ones(2, 4)).sum().backward()
+        dist.all_reduce(torch.ones(1))
+    """, GROUP, ranks=2)
+    sums = [event for event in facts.all("collective", inside="backward")]
+    gradients = (4 * 4 + 4 + 4 + 4) * 4
+    assert sum(event.bytes for event in sums) == 2 * gradients and {event.kind for event in sums} == {"all_reduce"}
+    assert {event.line for event in sums} == {15} and {event.step for event in sums} == {2, 4}
+    assert not any(event.in_no_sync for event in sums)
+    buffers = facts.all("collective", inside="forward")
+    assert {event.kind for event in buffers} == {"broadcast"} and {event.in_no_sync for event in buffers} <= {True, False}
+    assert len(facts.all("no_sync")) == len(facts.all("no_sync.end")) == 2
+    assert seen(facts, line=16) == [("all_reduce", 4, "float32", "other")]
+
+
+def test_backward_outside_of_no_sync_is_told(run):
+    """DDP decides in the forward pass: a backward pass in a region that the forward pass was not in sends all the same."""
+    facts = run("collectives layers", """
+        model = DistributedDataParallel(nn.Linear(2, 2))
+        loss = model(torch.ones(1, 2)).sum()
+        with model.no_sync():
+            loss.backward()
+    """, GROUP, ranks=2)
+    assert [event.in_no_sync for event in facts.all("collective", inside="backward")] == [True]
+
+
+def test_with_all_observers_and_pretended_gpus(run):
+    facts = run(" ".join(observers.names()), """
+        model = DistributedDataParallel(nn.Linear(2, 2))
+        model(torch.ones(1, 2)).sum().backward()
+        print("end")
+    """, GROUP, ranks=2, gpus=2)
+    assert facts.all("collective", inside="backward") and facts.need("print").text == "end"
+
+
+# --- profiling -----------------------------------------------------------------------------------------------------------
+
+TRACED = """
+import torch
+from torch.profiler import profile, record_function, schedule
+"""
+
+
+def test_a_profiler_with_a_schedule(run):
+    facts = run("profiling", """
+        import pathlib
+        def ready(profiler):
+            profiler.export_chrome_trace("trace.json")
+        plan = schedule(wait=1, warmup=1, active=2, repeat=1)
+        with profile(schedule=plan, on_trace_ready=ready, record_shapes=True) as profiler:
+            for step in range(5):
+                with record_function("mine"):
+                    torch.ones(2) + 1
+                profiler.step()
+    """, TRACED)
+    made = facts.need("profiler.made")
+    assert (made.wait, made.warmup, made.active, made.repeat, made.skip_first) == (1, 1, 2, 1, 0)
+    assert made.scheduled and made.handler and made.record_shapes and not made.with_stack and made.activities == ["cpu"]
+    assert [(event.number, event.action) for event in facts.all("profiler.step")] == [
+        (1, "warmup"), (2, "record"), (3, "record_and_save"), (4, "none"), (5, "none")]
+    assert facts.need("profiler.trace").path == "trace.json" and facts.need("profiler.trace").written
+    assert [event.name for event in facts.all("record_function", by="own")] == ["mine"] * 5
+    assert len(facts.all("profiler.start")) == len(facts.all("profiler.stop")) == 1
+
+
+def test_a_profiler_without_one(run):
+    facts = run("profiling", """
+        profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True)
+        profiler.start()
+        torch.ones(2) + 1
+        profiler.stop()
+    """, TRACED)
+    made = facts.need("profiler.made")
+    assert not made.scheduled and not made.handler and made.with_stack and made.wait is None
+    assert facts.first("profiler.trace") is None and facts.first("profiler.step") is None and facts.need("profiler.stop")
+
+
+def test_a_schedule_of_one_s_own(run):
+    facts = run("profiling", """
+        with profile(schedule=lambda step: torch.profiler.ProfilerAction.NONE) as profiler:
+            profiler.step()
+    """, TRACED)
+    assert facts.need("profiler.made").scheduled and facts.need("profiler.made").wait is None
+
+
+def test_regions_of_others_are_not_the_trainee_s(run):
+    facts = run("profiling", """
+        weight = torch.nn.Parameter(torch.ones(1))
+        weight.sum().backward()
+        torch.optim.SGD([weight]).step()
+        for batch in torch.utils.data.DataLoader([1, 2]):
+            pass
+    """, TRACED)
+    assert facts.all("record_function", by="torch.optim") and facts.all("record_function", by="torch.utils")
+    assert not facts.all("record_function", by="own")
+
+
+# --- printing ------------------------------------------------------------------------------------------------------------
+
+
+def test_who_prints_and_saves(run):
+    facts = run("printing", """
+        import sys
+        rank = int(os.environ["RANK"])
+        print("rank", rank, sep=" = ")
+        print("x" * 500, file=sys.stderr)
+        with open("file.txt", "w") as file:
+            print("not shown", file=file)
+        if rank == 0:
+            torch.save({}, "one.pt")
+            with open("two.pt", "wb") as file:
+                torch.save({}, file)
+        import io
+        torch.save({}, io.BytesIO())
+    """, ranks=2)
+    said = [[(event.rank, event.text) for event in rank.all("print")] for rank in facts.ranks]
+    assert said == [[(n, f"rank = {n}"), (n, "x" * 200)] for n in range(2)]
+    assert [[event.path for event in rank.all("save")] for rank in facts.ranks] == [["one.pt", "two.pt", None], [None]]
+
+
+# --- together ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_rank_that_never_arrives(run):
+    """Bounded, and each process says where it stands."""
+    began = time.monotonic()
+    facts = run("collectives", """
+        if rank == 1:
+            while True: pass
+        dist.all_reduce(torch.ones(1))
+    """, GROUP, Limits(seconds=3), completed=False, ranks=2)
+    ended = facts.cause.ended
+    assert ended.how == "time"
+    assert "running after 6 seconds (rank 0 in line 12 of script.py, rank 1 in line 11 of script.py)" in ended.message
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("end, how, said", [
+    ("1 / 0", "error", "ZeroDivisionError"), ("raise SystemExit(0)", "exit", "exit code 0"),
+    ("os._exit(0)", "exit", "exit code 0"), ("os.kill(os.getpid(), 9)", "signal", "SIGKILL")])
+def test_the_rank_that_fails_is_the_cause(run, end, how, said):
+    """The other one waits for it, and stops with an error of its own or is ended."""
+    facts = run("collectives layers", f"""
+        if rank == 1:
+            {end}
+        model = nn.Linear(1, 1)
+        for step in range(3):
+            dist.all_reduce(model(torch.ones(1)))
+    """, GROUP, completed=False, ranks=2)
+    assert facts.cause is facts.ranks[1] and facts.cause.ended.how == how and said in facts.cause.ended.message
+    assert facts.ended.how in ("error", "alone", "signal")
+
+
+def test_an_observer_that_is_not_asked_for_is_not_there(run):
+    facts = run("printing", "read(DataLoader(Numbers(), 4))\nprint('end')\n")
+    assert {event.what for event in facts.events} == {"print", "end"}
