@@ -22,7 +22,8 @@ Each line has an ``event`` and a ``time`` (seconds since 1970). The events, in t
     ``step``, ``seconds`` (the loop stood still), ``bytes``.
 ``error``
     ``kind`` (``out_of_memory``, ``nan_loss``, ``lost_rank``, ``signal``, ``data``, ``disk``, ``exception``), ``message``,
-    ``advice`` (one sentence), ``rank``, and the numbers that belong to the kind.
+    ``advice`` (one sentence), ``rank``, ``began`` (when its process did: a rank may fail before rank 0 has written ``start``),
+    and the numbers that belong to the kind.
 ``end``
     ``status`` (``completed``, ``stopped`` = saved and to be resumed, ``failed``), ``steps``, peak memory, energy.
 
@@ -75,6 +76,7 @@ class Writer:
         self.path = Path(path) if path is not None else None
         self.errors_only = errors_only
         self.clock = clock
+        self.began = clock()
         self.failed: OSError | None = None
         self._lines: list[bytes] = []
         self._flushed = clock()
@@ -88,6 +90,8 @@ class Writer:
         """Add one event. ``flush=True`` writes it to the file before returning."""
         if self.path is None or (self.errors_only and event != "error"):
             return
+        if event == "error":
+            fields["began"] = round(self.began, 3)
         line = json.dumps({"event": event, "time": round(self.clock(), 3), **_plain(fields)}, ensure_ascii=False, allow_nan=False)
         self._lines.append(line.encode() + b"\n")
         if flush or event != "step" or self.clock() - self._flushed >= FLUSH_EVERY:
@@ -243,13 +247,14 @@ class Record:
         self.torn = torn
         self.starts = [e for e in events if e["event"] == "start"]
         self.checkpoints = [e for e in events if e["event"] == "checkpoint"]
-        self.errors: list[dict] = []  # of the last attempt: what ended the one before has been got over
+        self.errors: list[dict] = []  # of the last attempt: what has ended the one before is over
         found: dict[str, dict[int, dict]] = {"step": {}, "validation": {}}
-        self.end = None
+        self.end, started = None, -1.0
         for event in events:
             kind, number = event["event"], event.get("step")
             if kind == "start":
-                self.end, self.errors = None, []
+                self.errors = [error for error in self.errors if _number(error.get("began")) > started]
+                self.end, started = None, _number(event.get("time"))
                 resumed = event.get("resumed_at") if isinstance(event.get("resumed_at"), int) else 0
                 found = {kind: {number: old for number, old in of.items() if number <= resumed} for kind, of in found.items()}
             elif kind in found and isinstance(number, int):
@@ -291,6 +296,10 @@ class Record:
         """The steps that averages are made of: those of the last attempt, without its warm-up."""
         since = self.start.get("resumed_at") or 0
         return [s for s in self.steps if s["step"] > since and not s.get("warmup") and "seconds" in s]
+
+
+def _number(value) -> float:
+    return value if isinstance(value, (int, float)) else 0.0
 
 
 def read(path: Path | str) -> Record:

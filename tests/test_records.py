@@ -304,6 +304,21 @@ def test_todos_are_those_of_the_last_attempt():
     assert Record([{"event": "start"}, {"event": "start"}, todo]).todos == [todo]
 
 
+def test_a_rank_that_fails_before_rank_0_has_started_belongs_to_this_attempt():
+    first = [{"event": "error", "rank": 1, "began": 99.5, "time": 101}, {"event": "start", "time": 102}, step(1)]
+    assert Record(first).errors == [first[0]]
+    again = [*first, {"event": "start", "time": 200}]
+    assert Record(again).errors == []
+    again.insert(3, {"event": "error", "rank": 1, "began": 190, "time": 199})
+    assert Record(again).errors == [again[3]]
+
+
+def test_an_error_says_when_its_process_began(tmp_path):
+    writer = records.Writer(tmp_path / "r.jsonl", errors_only=True, clock=iter([7.0, 7.0, 8.0, 8.0, 8.0]).__next__)
+    writer.write("error", flush=True, rank=1)
+    assert records.read(tmp_path / "r.jsonl").errors[0]["began"] == 7.0
+
+
 def test_how_long_it_ran_leaves_out_the_time_between_attempts():
     times = [("start", 100), ("step", 101), ("step", 103), ("start", 1000), ("step", 1002), ("end", 1002.5)]
     assert Record([{"event": event, "time": time} for event, time in times]).run_seconds == 3 + 2.5

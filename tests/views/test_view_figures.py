@@ -344,10 +344,10 @@ def test_a_run_of_ten_thousand_steps_takes_less_than_a_second(tmp_path, view):
     path = folder(tmp_path / "long-001", [start(total=10_000), *steps(last=10_000), *validations, end()])
     took = []
     for _ in range(3):  # the machine may be busy with other things
-        begun = time.perf_counter()
+        begun = time.process_time()
         shown = ALL[view](path)
         page = shown._repr_html_()
-        took.append(time.perf_counter() - begun)
+        took.append(time.process_time() - begun)
     limit = 3 if view == "report" else 1  # three views
     assert min(took) < limit and len(page) < 600_000
     assert "10,000" in str(shown) or view in ("memory_sweep", "compare")
