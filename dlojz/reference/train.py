@@ -188,7 +188,8 @@ def train(args, procs, notes, run, record):
         active = max(1, min(5, left - 1))  # fewer where fewer will run, so that there is a trace all the same
         warmup = min(3, left - active)
         schedule = torch.profiler.schedule(wait=min(5, left - active - warmup), warmup=warmup, active=active, repeat=1)
-        profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+        ready = faults.trace_writer(run / "trace.json.gz", record)
+        profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=ready, record_shapes=True)  # sizes tell bytes, FLOPs
     # <<< profiler.start
 
     # ------------------------------------------------------------------------------------------------------------ loop
