@@ -38,11 +38,11 @@ def test_the_guide_s_example_works_step_by_step(kit, tmp_path):
         else:
             ran.append(shell(kit, content.replace("/tmp/try", str(tmp_path / "try"))))
     new, _, proof, trainee = ran
-    assert "dlojz/labs/validation/check.py: new" in new and "day" in new
+    assert "dlojz/labs/evaluation/check.py: new" in new and "day" in new
     passed, deselected = re.search(r"(\d+) passed, (\d+) deselected", proof).groups()
     assert int(passed) >= 6 + 3 * 2 + 2 + 1 + 1 + 2 and int(deselected) > 0, proof
-    assert re.search(r"validation: not attempted.*Hint 1 of 3 for validation.*validation: solved", trainee, re.DOTALL), trainee
-    assert "TODO" not in "".join(path.read_text() for path in (kit.package / "labs/validation").glob("*.*"))
+    assert re.search(r"evaluation: not attempted.*Hint 1 of 3 for evaluation.*evaluation: solved", trainee, re.DOTALL), trainee
+    assert "TODO" not in "".join(path.read_text() for path in (kit.package / "labs/evaluation").glob("*.*"))
 
 
 def shell(kit, commands):
@@ -67,24 +67,24 @@ def shell(kit, commands):
 
 
 def test_a_lab_needs_its_fences_first(kit):
-    said = kit.run("lab", "new", "validation", code=2)
-    assert "there is no fence of validation yet" in said and said.count("\n") == 1
-    assert "`# >>> validation.NAME: what it does`" in said
-    assert not (kit.package / "labs" / "validation").exists()
+    said = kit.run("lab", "new", "evaluation", code=2)
+    assert "there is no fence of evaluation yet" in said and said.count("\n") == 1
+    assert "`# >>> evaluation.NAME: what it does`" in said
+    assert not (kit.package / "labs" / "evaluation").exists()
 
 
 def test_a_new_lab_is_one_at_once(kit):
-    fenced = '    # >>> validation: the "mode"\n    net.eval()\n    # <<< validation\n'
+    fenced = '    # >>> evaluation: the "mode"\n    net.eval()\n    # <<< evaluation\n'
     kit.edit("reference/train.py", "    net.eval()\n", fenced)
-    said = kit.run("lab", "new", "validation")
+    said = kit.run("lab", "new", "evaluation")
     assert said.count(": new") == 8
     work = kit.root / "work"
     kit.run("workspace", work)
-    assert '    # >>> validation: the "mode"\n    # TODO: the "mode"\n    todo("validation")\n' in (work / "train.py").read_text()
-    assert "not attempted" in kit.run("check", "validation", folder=work, code=3)
-    assert "validation" in kit.run("progress", folder=work)
-    assert list(work.glob("day*_validation.ipynb"))
-    assert "is there already" in kit.run("lab", "new", "validation", code=2)
+    assert '    # >>> evaluation: the "mode"\n    # TODO: the "mode"\n    todo("evaluation")\n' in (work / "train.py").read_text()
+    assert "not attempted" in kit.run("check", "evaluation", folder=work, code=3)
+    assert "evaluation" in kit.run("progress", folder=work)
+    assert list(work.glob("day*_evaluation.ipynb"))
+    assert "is there already" in kit.run("lab", "new", "evaluation", code=2)
 
 
 @pytest.mark.parametrize("name", ["Validation", "../x", "1st", "a b", ""])
@@ -94,7 +94,7 @@ def test_ids_that_cannot_be(kit, name):
 
 def test_an_installed_kit_is_not_changed(kit):
     (kit.package / "_share").mkdir()
-    assert "clone the kit" in kit.run("lab", "new", "validation", code=2)
+    assert "clone the kit" in kit.run("lab", "new", "evaluation", code=2)
 
 
 def test_a_kit_with_a_broken_lab_says_where(kit):

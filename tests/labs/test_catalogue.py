@@ -74,7 +74,7 @@ def test_a_stubbed_file_is_valid_and_techniques_without_a_lab_stay():
      """, line 9: needs = 'gpu' is not possible: expected a list of labs, such as ["gpu"]"""),
     ("lab.toml", 'id = "amp"', 'id = "apm"', ', line 1: id = "apm" in a folder called amp: they must be the same'),
     ("lab.toml", 'id = "amp"', 'id = "../amp"', ", line 1: id = '../amp' is not possible: expected the name of its folder"),
-    ("lab.toml", 'file = "train.py"', 'file = "trian.py"', ', line 10: file = "trian.py" is not in '),
+    ("lab.toml", 'file = "train.py"', 'file = "trian.py"', ', line 10: file: "trian.py" is not in '),
     ("lab.toml", 'file = "train.py"', 'file = "optimizers.py"', ", line 1: optimizers.py has no fence `# >>> amp: …`"),
     ("lab.toml", 'file = "train.py"', 'file = "../x.py"', ", line 10: file = '../x.py' is not possible"),
     ("lab.toml", "gpu = 1.5,", "moon = 1.5,",
@@ -143,10 +143,14 @@ def test_an_unknown_lab_like_no_other_gets_the_list(name):
     assert "\n" not in str(raised.value)
 
 
-def test_labs_of_one_file_share_no_fence():
-    for file in {lab.file for lab in LABS.values()}:
+def test_a_fence_has_one_lab_and_one_place():
+    seen = set()
+    for file in catalogue.files():
         for name in catalogue.reference_fences(file):
-            assert sum(lab.owns(name) for lab in catalogue.in_file(file)) <= 1, name
+            assert name not in seen, f"{name} is in another file, too"
+            seen.add(name)
+            owners = [lab for lab in LABS.values() if lab.owns(name)]
+            assert len(owners) <= 1 and all(file in lab.files for lab in owners), f"{name} of {file}"
 
 
 # --- todo ----------------------------------------------------------------------------------------------------------------
