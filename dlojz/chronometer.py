@@ -31,7 +31,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from .energy import EnergyMeter, power
-from .machine import gpu_uuid
+from .machine import gpu_uuid, memory_with_workers
 
 WARMUP = 10  # steps left out of averages, at most a fifth of the run: caches, cudnn's search, compilation, the loader's start
 LAG = 8  # steps after which a step is read on a GPU; by then it is over, since the launch queue is shorter than that
@@ -106,10 +106,11 @@ class Chronometer:
     ``total_steps``: how many steps the run plans, from which the number of warm-up steps follows. ``phases=False`` times whole
     steps only. ``ranges=True`` names the phases in a ``torch.profiler`` trace. ``sums`` given to ``next_iter`` is a tensor
     ``(4,)`` on the device: loss summed over images, correct answers, images, and anything above 0 where a process wants to stop.
+    ``memory`` is asked once, in the last step of the warm-up, for fields that say what process and loader hold.
     """
 
     def __init__(self, record, device=None, clock=None, total_steps=None, first_step=0, phases=True, ranges=False,
-                 meter=None, host=time.perf_counter):
+                 meter=None, host=time.perf_counter, memory=memory_with_workers):
         self.record = record
         self.clock = clock or (CudaClock() if device is not None and device.type == "cuda" else HostClock())
         self.host = host
@@ -120,6 +121,7 @@ class Chronometer:
         self._meter = meter or EnergyMeter(gpu_uuid(device) if device is not None else None)
         self._energy_from = self._energy_to = None
         self._timed_seconds, self._timed_images = 0.0, 0
+        self._memory, self._memory_at, self._memory_found = memory, max(first_step + 1, self._warm_at), {}
         self._ranges = ranges
         self._range = None
         self._pending: deque[_Step] = deque()
@@ -141,6 +143,8 @@ class Chronometer:
             self._loading += self.host() - self._waiting_since
             self._waiting_since = None
         self._mark("copy")
+        if self.step + 1 == self._memory_at:  # in a step of the warm-up: it takes some milliseconds for each process
+            self._memory_found = self._memory()
 
     def forward(self) -> None:
         """Forward pass and loss begin."""
@@ -163,7 +167,8 @@ class Chronometer:
         self.step += 1
         end = self.clock.mark()
         self._marks.append((None, end))
-        step = _Step({"step": self.step, **fields}, None, self._marks, end, self._loading)
+        step = _Step({"step": self.step, **fields, **self._memory_found}, None, self._marks, end, self._loading)
+        self._memory_found = {}
         if sums is not None:
             step.sums, step.settled_by = self.clock.fetch(sums), self.clock.mark()  # a mark that comes after the copy
         self._pending.append(step)

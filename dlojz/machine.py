@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import platform
 import subprocess
@@ -67,6 +68,22 @@ def describe(device) -> dict:
             versions["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     script = Path(sys.argv[0]).resolve().parent
     return {"machine": machine, "versions": versions, "git": git_state(script)}
+
+
+def memory_with_workers(proc: Path = Path("/proc")) -> dict:
+    """``{"memory_with_workers": bytes}``: what this process and those that load for it hold in memory now, files that they share
+    in memory included; a page that several processes hold counts in parts. Empty where the kernel does not say.
+    """
+    pids = [os.getpid(), *(child.pid for child in multiprocessing.active_children())]
+    try:
+        held = [_memory_shared_out(proc / str(pid) / "smaps_rollup") for pid in pids]
+    except OSError:  # another kernel, or a worker that has just ended
+        return {}
+    return {} if None in held else {"memory_with_workers": sum(held)}
+
+
+def _memory_shared_out(rollup: Path) -> int | None:
+    return next((1024 * int(line.split()[1]) for line in rollup.read_text().splitlines() if line.startswith("Pss:")), None)
 
 
 def gpu_uuid(device) -> str | None:

@@ -16,7 +16,8 @@ def numbers(record: Record) -> dict:
     ``images_per_second`` (all processes, whole step), ``device_images_per_second`` (without ``idle``: were every batch there in
     time), ``step_seconds``, mean seconds of each phase and of ``loading``, ``timed_steps``, ``first_step_seconds``, the last
     ``loss``, ``validation_loss``, ``validation_accuracy``, ``validation_images``, and from the record's end peak memory in bytes,
-    ``power`` in watts and ``joules_per_image``. At this pace an epoch of ``epoch_images`` would take ``epoch_seconds`` and
+    ``power`` in watts and ``joules_per_image``; ``memory_with_workers``: bytes that the process and its loader's workers held
+    when the warm-up was over. At this pace an epoch of ``epoch_images`` would take ``epoch_seconds`` and
     ``training_epochs`` of them ``training_seconds``; the run itself took ``run_seconds``, all its attempts together.
     """
     found: dict = {}
@@ -36,6 +37,9 @@ def numbers(record: Record) -> dict:
                 found["device_images_per_second"] = images / busy
     if record.steps and "seconds" in record.steps[0]:
         found["first_step_seconds"] = record.steps[0]["seconds"]
+    held = [step["memory_with_workers"] for step in record.steps if step.get("memory_with_workers")]
+    if held:
+        found["memory_with_workers"] = max(held)
     losses = [step["loss"] for step in record.steps if step.get("loss") is not None]
     if losses:
         found["loss"] = losses[-1]

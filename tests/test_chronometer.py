@@ -125,6 +125,26 @@ def test_a_wait_shows_up_where_it_is_and_nowhere_else(phase):
     assert after["loading"] - before["loading"] == pytest.approx(3.0 if phase == "loading" else 0.0)
 
 
+@pytest.mark.parametrize("total, first, asked", [(20, 0, 4), (3, 0, 1), (20, 10, 12), (None, 0, 10)])
+def test_memory_is_asked_once_in_the_last_step_of_the_warm_up(total, first, asked):
+    host, calls = Time(), []
+
+    def memory():
+        calls.append(timer.step + 1)
+        host.sleep(5.0)
+        return {"memory_with_workers": 7}
+
+    gpu = FakeGpu(host, lag=0)
+    timer, record = chronometer(host, gpu, total_steps=total, first_step=first, memory=memory)
+    steps = loop(host, gpu, timer, 12 if total is None else total - first)
+    assert calls == [asked]
+    assert [step["step"] for step in record.events if "memory_with_workers" in step] == [asked]
+    if timer.warmup_steps:
+        timed = [step for step in steps if "warmup" not in step]
+        assert timed and all(step["seconds"] == pytest.approx(7.5) for step in timed)
+        assert timed[0]["step"] == asked + 1
+
+
 def test_the_first_batch_is_part_of_the_first_step():
     host = Time()
     gpu = FakeGpu(host)

@@ -2,8 +2,11 @@
 
 import importlib.util
 import math
+import multiprocessing
+import os
 import subprocess
 import sys
+import time
 from argparse import Namespace
 
 import pytest
@@ -27,6 +30,49 @@ def test_cores_allowed_are_those_of_this_process():
              "print(machine.cores_allowed())"]
     done = subprocess.run([sys.executable, "-c", "; ".join(words)], capture_output=True, text=True, cwd=SCRIPT.parents[2])
     assert done.stdout.strip() == "1", done.stderr
+
+
+def held_by_others(count, megabytes):
+    """Processes of one's own that hold so much memory each, until they are ended."""
+    context = multiprocessing.get_context("fork")
+    ready = context.Semaphore(0)
+
+    def hold():
+        memory = bytearray(megabytes * 10**6)
+        ready.release()
+        time.sleep(60 + len(memory) * 0)
+
+    processes = [context.Process(target=hold, daemon=True) for _ in range(count)]
+    for process in processes:
+        process.start()
+    for _ in processes:
+        ready.acquire(timeout=30)
+    return processes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_memory_with_workers_counts_theirs_and_shared_pages_once():
+    shared = bytearray(100 * 10**6)  # before the fork, so that all hold it together
+    before = machine.memory_with_workers()["memory_with_workers"]
+    processes = held_by_others(2, megabytes=40)
+    try:
+        after = machine.memory_with_workers()["memory_with_workers"]
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+    assert 70e6 < after - before < 140e6, "two times 40 MB, not the 100 MB again"
+    assert len(shared) < before
+
+
+def test_memory_with_workers_where_the_kernel_does_not_say(tmp_path):
+    assert machine.memory_with_workers(tmp_path) == {}
+    own = tmp_path / str(os.getpid())
+    own.mkdir()
+    (own / "smaps_rollup").write_text("00400000-7fff [rollup]\nRss:  900 kB\nPss:  300 kB\nPss_Anon: 1 kB\n")
+    assert machine.memory_with_workers(tmp_path) == {"memory_with_workers": 300 * 1024}
+    (own / "smaps_rollup").write_text("Rss: 900 kB\n")
+    assert machine.memory_with_workers(tmp_path) == {}
 
 
 @pytest.mark.parametrize("text, name", [("vendor_id\t: x\nmodel name\t: A CPU: with @ 2 GHz\nmodel name\t: other\n",

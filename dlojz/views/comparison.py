@@ -26,15 +26,19 @@ MEASURES = {
     "power_w": ("W", words.number, False),
     "joules_per_image": ("J/image", words.number, False),
     "validation_accuracy": ("accuracy", lambda value: f"{value:.1%}", True),
+    "loading_ms": ("loading ms", words.number, False),
+    "first_step_s": ("first step s", words.number, False),
+    "with_workers_gb": ("GB with workers", lambda value: f"{value:.2f}", False),
 }
+USUAL = tuple(MEASURES)[:8]  # the others are for those who ask: a table is to fit on a page
 
 
 class Comparison(View):
     """A table of runs. ``rows``: a dict for each, with plain numbers. `sort` orders them, `csv` writes them."""
 
-    def __init__(self, rows: list[dict], switches: list[str], notes: list[str], base: str):
+    def __init__(self, rows: list[dict], switches: list[str], notes: list[str], base: str, measures: Sequence[str] = USUAL):
         self.rows, self.switches, self.notes, self.base = rows, switches, notes, base
-        self.measures = [name for name in MEASURES if any(row.get(name) is not None for row in rows)]
+        self.measures = [name for name in measures if any(row.get(name) is not None for row in rows)]
         head, cells = self._cells()
         title = f"comparison of {len(rows)} runs"
         about = f"ratios to {base}" if "ratio" in self.measures else "nothing was timed"
@@ -56,7 +60,7 @@ class Comparison(View):
         unknown = [row for row in self.rows if row.get(name) is None]
         numeric = all(isinstance(row[name], (int, float)) for row in known)
         known.sort(key=lambda row: row[name] if numeric else str(row[name]), reverse=down)
-        return Comparison(known + unknown, self.switches, self.notes, self.base)
+        return Comparison(known + unknown, self.switches, self.notes, self.base, self.measures)
 
     def csv(self, file: str | Path | None = None) -> str | Path:
         """The table as CSV with plain numbers: into the file, whose path it returns, else as text. Raises UsageError."""
@@ -105,11 +109,14 @@ class Comparison(View):
         return plain | {name: value for name, value in sortable(self)._repr_mimebundle_().items() if name not in plain}
 
 
-def compare(*jobs, against=None) -> Comparison:
+def compare(*jobs, against=None, measures: Sequence[str] | None = None) -> Comparison:
     """One table of runs: the switches in which they differ, numbers, ratios to ``against`` (left out: the first of them).
 
-    ``.sort("images/s")`` orders it, ``.csv("runs.csv")`` writes it. Raises UsageError where there is no such run.
+    ``measures``: which numbers, by the names of `MEASURES`. ``.sort("images/s")`` orders the table, ``.csv("runs.csv")`` writes
+    it. Raises UsageError where there is no such run or measure.
     """
+    if unknown := [name for name in measures or () if name not in MEASURES]:
+        raise UsageError(f"there is no measure {unknown[0]!r}: they are {', '.join(MEASURES)}")
     found = runs.several(*jobs)
     timed = [run for run in found if "images_per_second" in run.numbers]
     base = runs.one(against) if against is not None else (timed or found)[0]
@@ -123,7 +130,7 @@ def compare(*jobs, against=None) -> Comparison:
         if run.unwritten:
             notes.append(f"{run.name} ran without {', '.join(sorted(run.unwritten))}: not written yet")
         rows.append(_row(run, base, differing, not why))
-    return Comparison(rows, differing, notes, base.name)
+    return Comparison(rows, differing, notes, base.name, measures or USUAL)
 
 
 def switches(found: Sequence[Run]) -> list[str]:
@@ -150,4 +157,7 @@ def _row(run: Run, base: Run, differing: Sequence[str], comparable: bool) -> dic
         "power_w": found.get("power"),
         "joules_per_image": found.get("joules_per_image"),
         "validation_accuracy": found.get("validation_accuracy"),
+        "loading_ms": found["loading"] * 1000 if "loading" in found else None,
+        "first_step_s": found.get("first_step_seconds"),
+        "with_workers_gb": found["memory_with_workers"] / 1e9 if "memory_with_workers" in found else None,
     }

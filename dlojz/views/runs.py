@@ -17,8 +17,8 @@ from . import words
 NUMBERS = frozenset(("step", "epoch", "lr", "images", "seconds", "loading", "idle", "copy", "forward", "backward", "update",
            "loss", "accuracy", "bytes", "batch_size", "image_size", "world_size", "global_batch", "parameters",
            "steps_per_epoch", "epochs", "total_steps", "warmup_steps", "resumed_at", "time", "steps", "host_memory",
-           "memory_allocated", "memory_reserved", "power", "joules_per_image", "allocated", "reserved", "total", "gpu_memory",
-           "mom", "wd", "accumulate", "num_workers", "prefetch_factor"))
+           "memory_with_workers", "memory_allocated", "memory_reserved", "power", "joules_per_image", "allocated", "reserved",
+           "total", "gpu_memory", "mom", "wd", "accumulate", "num_workers", "prefetch_factor"))
 TABLES = ("machine", "versions", "args", "switches")
 TEXTS = frozenset(("model", "status", "kind", "message", "advice", "lab", "optimizer", "schedule", "data",
                    "device", "gpu", "cpu"))

@@ -193,6 +193,22 @@ big-001  out of memory         512  bf16         -      -        -        -     
     assert [row["ratio"] for row in table.rows] == [1.0, pytest.approx(2.0), None]
 
 
+def test_compare_by_other_measures(tmp_path):
+    first = [start(), {"event": "step", "step": 1, "seconds": 9.0, "images": 64, "warmup": True, "memory_with_workers": 3.2e9},
+             *(step | {"step": step["step"] + 1, "loading": 0.125} for step in steps(seconds=1.0)), end(gb=30.0)]
+    runs = [folder(tmp_path / "off-001", first), folder(tmp_path / "more-001", [start(num_workers=2), *steps(), end(gb=12.0)])]
+    table = views.compare(runs, measures=["images_per_second", "loading_ms", "first_step_s", "with_workers_gb"])
+    lines = [re.split(r"\s{2,}", line) for line in str(table).split("\n")[1:]]
+    assert lines[0] == ["run", "num workers", "images/s", "loading ms", "first step s", "GB with workers"]
+    assert lines[1][2:] == ["128", "125", "9.00", "3.20"]
+    sorted_ = table.sort("GB with workers", descending=False)
+    assert sorted_.measures == table.measures and sorted_.rows[0]["run"] == "off-001"
+    assert table.sort("first step s").rows[0]["run"] == "more-001"
+    assert "GB with workers" not in str(views.compare(runs))
+    with pytest.raises(UsageError, match="there is no measure 'speed': they are images_per_second, ratio"):
+        views.compare(runs, measures=["speed"])
+
+
 def test_compare_sorts_the_best_first_and_the_unknown_last(tmp_path):
     table = views.compare(runs_to_compare(tmp_path))
     assert [row["run"] for row in table.sort("images/s").rows] == ["amp-001", "gpu-001", "big-001"]
