@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 from .. import machine, sites
 
-# scale: switches of every run, steps of a run, steps of a short run, batch sizes
+# scale: switches of every run, steps of a run (less than an epoch of the photos), steps of a short run, batch sizes
 _SIZES = {
     "ci": ("", 5, 3, (4, 8)),
     "laptop": ("", 40, 12, (8, 16, 32)),
-    "gpu": ("--amp bf16 --channels-last", 60, 20, (64, 128, 256)),
-    "cluster": ("--amp bf16 --channels-last", 60, 20, (64, 128, 256)),
+    "gpu": ("--amp bf16 --channels-last", 45, 20, (64, 128, 256)),
+    "cluster": ("--amp bf16 --channels-last", 45, 20, (64, 128, 256)),
 }
+# A model so light that feeding it is the work. A GPU is fast enough to starve with any.
+_LIGHT = {"laptop": "--model shufflenet_v2_x0_5 --batch-size 32"}
 _MOST_WORKERS = 16  # for one process
 
 
@@ -25,14 +27,17 @@ _MOST_WORKERS = 16  # for one process
 class Sized:
     """Commands for `submit`, to which a lab adds its switches.
 
-    ``run`` reads photos, ``random`` is the same on random images, ``short`` a few steps of ``run``, for a sweep over ``batches``
-    or ``workers``. ``workers``: loader processes for one training process. ``ranks``: how many processes train together.
+    ``run`` reads photos, ``random`` is the same on random images, ``short`` a few steps of ``run``, for a sweep over ``batches``.
+    ``feed`` and ``feed_random``: the same two for a model that has to wait for its images. ``workers``: loader processes for one
+    training process. ``ranks``: how many processes train together.
     """
 
     scale: str
     run: str
     random: str
     short: str
+    feed: str
+    feed_random: str
     workers: int
     ranks: int
     batches: tuple[int, ...]
@@ -49,11 +54,12 @@ def sized(scale: str = "") -> Sized:
     switches, steps, few, batches = _SIZES[chosen]
     ranks = {"ci": 2, "laptop": 2, "cluster": 4}.get(chosen) or max(1, len(sites.gpus()))
 
-    def command(data: str, steps: int) -> str:
-        return f"train.py --test --test-steps {steps} --data {data} {switches}".strip()
+    def command(data: str, steps: int, light: str = "") -> str:
+        return " ".join(f"train.py --test --test-steps {steps} --data {data} {light} {switches}".split())
 
-    return Sized(chosen, command("photos", steps), command("random", steps), command("photos", few), _workers(chosen, site),
-                 ranks, batches)
+    light = _LIGHT.get(chosen, "")
+    return Sized(chosen, command("photos", steps), command("random", steps), command("photos", few),
+                 command("photos", steps, light), command("random", steps, light), _workers(chosen, site), ranks, batches)
 
 
 def _workers(scale: str, site: sites.Site) -> int:
