@@ -244,7 +244,11 @@ def centre_crop(width: int, height: int) -> tuple[int, int, int, int]:
 def read_image(path: str | Path, image_size: int, crop: Crop) -> torch.Tensor:
     """A crop of an image file, resized to a uint8 tensor (3, image_size, image_size). Raises whatever Pillow raises."""
     with open(path, "rb", buffering=0) as file:
-        data = file.read()
+        return decode_image(file.read(), image_size, crop)
+
+
+def decode_image(data: bytes, image_size: int, crop: Crop) -> torch.Tensor:
+    """The same from the content of the file."""
     image = Image.open(io.BytesIO(data))
     turn = _orientation(image)
     width, height = reversed(image.size) if turn >= 5 else image.size
