@@ -58,8 +58,10 @@ def note(event: str, **fields) -> None:
     """Add an event from code that has no `Writer`: to the record of this process's run, right after its ``start``."""
     if _started is None:
         _noted.append((event, fields))
-    else:
+    elif os.getpid() == _started.process:
         _started.write(event, flush=True, **fields)
+    else:  # a loader's worker: what it has inherited of lines is not its own to write
+        Writer(_started.path).write(event, flush=True, **fields)
 
 
 class Writer:
@@ -78,6 +80,7 @@ class Writer:
         self.clock = clock
         self.began = clock()
         self.failed: OSError | None = None
+        self.process = os.getpid()
         self._lines: list[bytes] = []
         self._flushed = clock()
 
@@ -282,9 +285,13 @@ class Record:
 
     @property
     def todos(self) -> list[dict]:
-        """The fences that the last attempt met unwritten."""
+        """The fences that the last attempt met unwritten, the first of each lab."""
         since = max((number for number, event in enumerate(self.events) if event["event"] == "start"), default=0)
-        return [event for event in self.events[since:] if event["event"] == "todo"]
+        found: dict = {}
+        for event in self.events[since:]:
+            if event["event"] == "todo":
+                found.setdefault(event.get("lab"), event)
+        return list(found.values())
 
     @property
     def progress(self) -> tuple[int, int | None]:

@@ -11,12 +11,20 @@ from .. import records
 _said: set[str] = set()
 
 
+def _worker() -> int:
+    """The number of this loader's worker; 0 in the training process as well."""
+    loading = sys.modules.get("torch.utils.data")
+    worker = loading and loading.get_worker_info()
+    return worker.id if worker else 0
+
+
 def todo(lab: str) -> None:
     """Say that this run goes without what its switch asks for, instead of quietly showing no gain.
 
-    Once per process and lab, on rank 0: a line in the log and a ``todo`` event in the run's record.
+    Once per process and lab, on rank 0 (of a loader's workers by the first): a line in the log and a ``todo`` event in the run's
+    record.
     """
-    if lab in _said or os.environ.get("RANK", "0") != "0":
+    if lab in _said or os.environ.get("RANK", "0") != "0" or _worker():
         return
     _said.add(lab)
     caller = sys._getframe(1)
