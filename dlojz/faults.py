@@ -7,6 +7,7 @@ import math
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import sys
 import time
@@ -14,14 +15,18 @@ import traceback
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from . import distributed
+from . import distributed, rollcall
 from .errors import UsageError
 from .records import Writer
 
+ROLL_CALL = 5.0  # seconds to find out who is lost, for a process that has noticed that somebody is
 RESUME = 75  # EX_TEMPFAIL: saved after a signal; run again with --resume and it goes on
 LOST_RANK = ("connection closed by peer", "connection reset by peer", "gloo/", "nccl")  # as gloo and NCCL put it
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ESTALE)
 FREE_SPACE = "Check the free space and the quota of the file system."
+
+
+_give_up = None  # what the roll call does where a rank is lost and this one doesn't notice
 
 
 class StopTraining(Exception):
@@ -48,8 +53,8 @@ def explain(error: BaseException, memory: dict | None = None) -> dict:
         return {"kind": "out_of_memory", "message": message[:300], **_memory_advice(memory)}
     lost = isinstance(error, RuntimeError) and any(words in message.lower() for words in LOST_RANK)
     if lost or type(error).__name__.startswith("Dist"):
-        return {"kind": "lost_rank", "message": message[:300],
-                "advice": "Another process of this job ended or hangs: look for the first error in its part of the log."}
+        said = re.sub(r"^\[\S+\] | This is typically caused .*", "", message)  # gloo's source files, and guesses
+        return lost_rank(*rollcall.lost(ROLL_CALL), said[:300])
     if isinstance(error, RuntimeError) and "DataLoader worker" in message:
         return {"kind": "data", "message": message[:300],
                 "advice": "Most often the memory or /dev/shm was full: take fewer --num-workers or a smaller --prefetch-factor."}
@@ -59,7 +64,27 @@ def explain(error: BaseException, memory: dict | None = None) -> dict:
     if "Expected more than 1 value per channel" in message:
         return {"kind": "usage", "message": message[:300],
                 "advice": "Batch norm needs more than one value a channel: --drop-last, a larger --batch-size or --image-size."}
+    if "Expected to have finished reduction in the prior iteration" in message:
+        without = re.search(r"Parameter indices which did not receive grad for rank \d+: [\d ]*\d", message)
+        which = f" {without[0]}." if without else ""
+        return {"kind": "usage", "message": f"DDP waits for gradients of parameters that had no part in a step's loss.{which}",
+                "advice": "DistributedDataParallel(…, find_unused_parameters=True) looks for such parameters in each step."}
     return {"kind": "exception", "message": said, "advice": "The traceback is in the error log."}
+
+
+def lost_rank(lost: dict[int, str], over: set[int], message: str = "") -> dict:
+    """The fields of an ``error`` event for ranks that are lost, with what `rollcall` knows of them; ``message``: how it was
+    noticed."""
+    found = {"kind": "lost_rank", "message": message,
+             "advice": "Another process of this job ended or hangs: look for the first error in its part of the log."}
+    if lost:
+        named = "; ".join(f"rank {rank} {words}" for rank, words in sorted(lost.items())[:4])
+        return found | {"message": f"{named}. {message}".strip(), "lost": sorted(lost)}
+    if over:
+        ranks = f"rank{'s' * (len(over) > 1)} {', '.join(map(str, sorted(over)[:8]))}"
+        return found | {"message": f"{ranks} had ended already, without an error. {message}".strip(), "lost": sorted(over),
+                        "advice": "All processes need the same number of steps: give them as many batches, or join them."}
+    return found
 
 
 def _is_out_of_memory(error) -> bool:
@@ -96,25 +121,28 @@ def reported():
     Ends the process unless the block ran to its end. Exit codes: that of ``SystemExit``, 2 for wrong usage, 130 for Ctrl-C,
     else 1.
     """
+    global _give_up
     record, rank = Writer(), 0
     try:
         procs = distributed.processes()
         rank = procs.rank
         record.errors_only = rank > 0
+        _give_up = lambda lost: _end_with(lost, record, rank)  # noqa: E731
         yield procs, record
+        rollcall.leave()
         return
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        rollcall.leave("" if code in (0, RESUME) else f"it ended with exit code {code}")
     except BaseException as error:
         said = explain(error, _device_memory())
         if said["kind"] == "exception":
             with suppress(OSError):
                 traceback.print_exc()
+        rollcall.leave("" if said["kind"] == "lost_rank" else said["message"])
         everywhere = type(error) is UsageError or said["kind"] == "nan_loss"  # what all ranks find is said by one of them
         if rank == 0 or not everywhere:
-            where = f" (rank {rank})" if rank else ""
-            say(f"{script()}{where}: {said['message']} {said['advice']}".rstrip(), file=sys.stderr)
-            record.write("error", flush=True, rank=rank, **said)
+            _report(said, record, rank)
         record.write("end", flush=True, status="failed")
         code = 130 if isinstance(error, KeyboardInterrupt) else 2 if isinstance(error, UsageError) else 1
     record.flush()
@@ -127,6 +155,23 @@ def reported():
     # After a failure other ranks may hang in a collective, and a clean shutdown would wait for them. And where the log's disk is
     # full, Python would end with a code of its own.
     os._exit(code)
+
+
+def _report(said: dict, record: Writer, rank: int) -> None:
+    where = f" (rank {rank})" if rank else ""
+    say(f"{script()}{where}: {said['message']} {said['advice']}".rstrip(), file=sys.stderr)
+    record.write("error", flush=True, rank=rank, **said)
+
+
+def _end_with(lost: dict[int, str], record: Writer, rank: int) -> None:
+    """Ends this process from a thread: its main thread waits for a rank that is lost, and does not hear of it."""
+    rollcall.leave()
+    if rank not in lost:
+        _report(lost_rank(lost, set()), record, rank)
+    record.write("end", flush=True, status="failed")
+    record.flush()
+    _end_workers()
+    os._exit(1)
 
 
 def say(*text, file=None) -> None:
@@ -156,13 +201,15 @@ def leave_signals_to_trainer(worker: int = 0) -> None:
 
 def _end_workers() -> None:
     """End the loaders' workers, which no longer listen to SIGTERM, the way multiprocessing would end them."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or DataLoader would report them as lost
+    with suppress(ValueError):  # in a thread
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or DataLoader would report them as lost
     for worker in multiprocessing.active_children():
         worker.kill()
 
 
 class Watch:
-    """Looks at the steps that are settled: prints one in ten, ends a training whose loss is no number, says when to stop.
+    """Looks at the steps that are settled: prints one in ten, ends a training whose loss is no number, says when to stop. Where
+    there are several processes, they keep a roll call from here on (see `rollcall`): it is made and called on all of them.
 
     One loss that is not finite may be a step that a GradScaler skips; three in a row do not come back.
     """
@@ -172,8 +219,14 @@ class Watch:
         self.total_steps = total_steps
         self.every = max(1, min(total_steps // 10, 100))
         self.lost: list[int] = []
+        torch = sys.modules.get("torch")
+        if torch and torch.distributed.is_available() and torch.distributed.is_initialized():
+            place = distributed.processes()
+            if place.world_size > 1:
+                rollcall.begin(place, _give_up)
 
     def __call__(self, settled: list[dict]) -> bool:
+        rollcall.passed()
         stop = False
         for step in settled:
             stop = stop or step.get("stop", False)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from training import make_images, until
 
-from dlojz import data, faults, summary
+from dlojz import data, faults, rollcall, summary
 from dlojz.errors import UsageError
 from dlojz.records import Writer
 
@@ -179,11 +179,72 @@ def test_the_others_end_when_a_rank_is_lost(training, how):
     for rank in (0, 2):
         assert errors[rank]["kind"] == "lost_rank"
         assert "look for the first error in its part of the log" in errors[rank]["advice"]
+        assert errors[rank]["lost"] == [1] and errors[rank]["message"].startswith(f"rank 1 (process {ranks[1].pid} on ")
+        said = {"killed": rollcall.WORDLESS, "exception": "stopped: ValueError: mine", "exits": rollcall.WORDLESS}[how]
+        assert said in errors[rank]["message"]
         assert ranks[rank].err.count("\n") == 1 and "Traceback" not in ranks[rank].err
     assert ranks[2].err.startswith("train.py (rank 2): ")
     if how == "exception":
         assert errors[1]["kind"] == "exception" and "ValueError: mine" in ranks[1].err and "Traceback" in ranks[1].err
     assert ranks[0].record.end["status"] == "failed"
+
+
+def test_a_rank_that_hangs_is_named_and_all_end(training):
+    impatient = "from dlojz import rollcall\nrollcall.PATIENCE = 3.0\n"
+    hangs = impatient + raises("import time; time.sleep(600)")
+    ranks = training.start_ranks("run", 3, "-e", 4, "-b", 2, before=[impatient, hangs, impatient])
+    assert [rank.wait(60).code for rank in ranks] == [1, 1, 1]
+    [error] = [error for error in ranks[0].record.errors if error["rank"] == 0]
+    assert error["kind"] == "lost_rank" and error["lost"] == [1] and ranks[0].record.end["status"] == "failed"
+    assert "rank 1 (process" in error["message"] and "has not moved for" in error["message"]
+    assert "of train.py" in error["message"] and "in fails" in ranks[1].err, "where it stands, and its stack"
+
+
+def test_a_rank_that_waits_without_hearing_of_it_ends_all_the_same(training):
+    """As with NCCL: no error reaches the process that waits."""
+    deaf = """
+import threading, torch.distributed as dist
+from dlojz import rollcall
+rollcall.GRACE = 1.0
+reduce = dist.all_reduce
+def waits(tensor, *args, **more):
+    try:
+        return reduce(tensor, *args, **more)
+    except RuntimeError:
+        threading.Event().wait()
+dist.all_reduce = waits
+import torch.nn.parallel as parallel
+parallel.DistributedDataParallel = lambda net, **_: net
+"""
+    killed = deaf + raises("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    ranks = training.start_ranks("run", 2, "-e", 4, "-b", 2, before=[deaf, killed])
+    assert ranks[0].wait(60).code == 1
+    [error] = ranks[0].record.errors
+    assert error["lost"] == [1] and rollcall.WORDLESS in error["message"] and ranks[0].record.end["status"] == "failed"
+
+
+def test_a_rank_that_has_ended_already_is_named(training):
+    ends = raises("import sys; sys.exit(0)")
+    ranks = training.start_ranks("run", 2, "-e", 4, "-b", 2, before=["", ends])
+    assert [rank.wait(60).code for rank in ranks] == [1, 0]
+    [error] = ranks[0].record.errors
+    assert error["lost"] == [1] and error["message"].startswith("rank 1 had ended already, without an error.")
+    assert "the same number of steps" in error["advice"]
+
+
+def test_parameters_without_a_part_in_the_loss_are_explained():
+    said = faults.explain(RuntimeError(
+        "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your "
+        "module has parameters that were not used in producing loss. Parameter indices which did not receive grad for rank 1: 2 3"
+        " In addition, you can set the environment variable TORCH_DISTRIBUTED_DEBUG"))
+    assert said["kind"] == "usage" and "find_unused_parameters=True" in said["advice"]
+    assert said["message"].endswith("Parameter indices which did not receive grad for rank 1: 2 3.")
+
+
+def test_what_gloo_says_without_its_source_files():
+    said = faults.explain(RuntimeError("[/p/gloo/transport/tcp/pair.cc:545] Read error [127.0.0.1]:9: Connection reset by peer. "
+                                       "This is typically caused by a remote worker hanging. Check the logs."))
+    assert said["message"] == "Read error [127.0.0.1]:9: Connection reset by peer."
 
 
 # Data
