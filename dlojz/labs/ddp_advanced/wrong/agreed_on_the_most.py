@@ -1,0 +1,8 @@
+# expect: rank 0 has 5 batches and took 5 steps
+# >>> ddp_advanced.uneven
+together = nullcontext()
+count = torch.tensor(len(batches), device=device)
+if procs.world_size > 1:
+    dist.all_reduce(count, dist.ReduceOp.MAX)
+batches = batches[:count]
+# <<< ddp_advanced.uneven

@@ -1,0 +1,5 @@
+# expect: the gradient of update 1 is 3 times that of its 12 images
+# >>> ddp_advanced.group
+update_now = last or position % args.accumulate == 0
+group = 1
+# <<< ddp_advanced.group

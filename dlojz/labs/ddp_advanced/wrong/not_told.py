@@ -1,0 +1,6 @@
+# expect: Expected to have finished reduction.*heads.py
+# >>> ddp_advanced.unused
+model = net
+if procs.world_size > 1:
+    model = DistributedDataParallel(net)
+# <<< ddp_advanced.unused

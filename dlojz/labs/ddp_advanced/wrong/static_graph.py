@@ -1,0 +1,6 @@
+# expect: stops with RuntimeError.*graph has changed
+# >>> ddp_advanced.unused
+model = net
+if procs.world_size > 1:
+    model = DistributedDataParallel(net, static_graph=True)
+# <<< ddp_advanced.unused

@@ -1,0 +1,100 @@
+"""Train one trunk with several heads, each for a task of its own, of which every step uses one: the others get no gradient.
+
+    python heads.py                                          alone
+    torchrun --nproc-per-node 2 heads.py --uneven            two processes; each has two batches more than the one before it
+
+The tasks are made up: each sorts points into classes along directions of its own. Exit codes as of train.py.
+"""
+
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+
+from dlojz import distributed, faults, machine, records, switches, todo  # noqa: F401
+
+POINTS, CLASSES = 64, 8  # numbers in a point, classes of a task
+
+
+class Heads(nn.Module):
+    def __init__(self, heads: int, width: int = 256):
+        super().__init__()
+        self.trunk = nn.Sequential(nn.Linear(POINTS, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
+        self.heads = nn.ModuleList(nn.Linear(width, CLASSES) for _ in range(heads))
+
+    def forward(self, points, head: int):
+        return self.heads[head](self.trunk(points))
+
+
+def batches_of(rank: int, args):
+    """This process's part of the data: for each batch its points (batch, POINTS) and their class in each task (heads, batch)."""
+    tasks = torch.randn(args.heads, CLASSES, POINTS, generator=torch.Generator().manual_seed(0))
+    shape = args.batches + 2 * rank * args.uneven, args.batch_size, POINTS
+    points = torch.randn(shape, generator=torch.Generator().manual_seed(1 + rank))
+    return [(batch, (tasks @ batch.T).argmax(1)) for batch in points]
+
+
+def train(args, procs, run, record):
+    say = faults.say if procs.is_main else lambda *text: None
+    device = torch.device("cuda", procs.local_rank) if args.device == "cuda" else torch.device("cpu")
+    torch.manual_seed(args.seed)
+    if procs.world_size > 1:
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    record.open(distributed.same_everywhere(run))
+    net = Heads(args.heads).to(device)
+    # >>> ddp_advanced.unused: average gradients over the processes, though a step leaves most heads without
+    model = net
+    if procs.world_size > 1:
+        model = DistributedDataParallel(net, find_unused_parameters=True)
+    # <<< ddp_advanced.unused
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+    batches = batches_of(procs.rank, args)
+    # >>> ddp_advanced.uneven: a context for the loop in which all processes end, though some have fewer batches
+    together = Join([model]) if procs.world_size > 1 else nullcontext()
+    # <<< ddp_advanced.uneven
+    record.write("start", flush=True, **machine.describe(device), args=vars(args), batch_size=args.batch_size,
+                 world_size=procs.world_size, total_steps=len(batches), warmup_steps=0)
+    picked = torch.Generator().manual_seed(args.seed)  # the same on all processes: all use the same head in a step
+    sums = torch.zeros(3, device=device)  # loss, steps, correct
+    watch = faults.Watch(say, len(batches))
+    with together:  # in here no collectives but DDP's own: a process that has run out of batches answers to no others
+        for points, labels in batches:
+            head = int(torch.randint(args.heads, (), generator=picked))
+            points, label = points.to(device), labels[head].to(device)
+            outputs = model(points, head)
+            loss = nn.functional.cross_entropy(outputs, label)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            sums += torch.stack([loss.detach(), torch.ones_like(loss), (outputs.argmax(1) == label).float().mean()])
+            watch([])
+    steps = int(sums[1])
+    faults.say(f"process {procs.rank}: {steps} steps with {len(batches)} batches")
+    low = nn.utils.parameters_to_vector(net.parameters()).detach()
+    high = low.clone()
+    if procs.world_size > 1:
+        dist.all_reduce(sums)
+        dist.all_reduce(low, dist.ReduceOp.MIN)
+        dist.all_reduce(high, dist.ReduceOp.MAX)
+    apart = (high - low).max().item()
+    loss, taken, correct = sums.tolist()
+    say(f"{taken:.0f} steps in all, loss {loss / taken:.4f}, accuracy {correct / taken:.1%}; weights apart by {apart:.2g}")
+    record.write("end", flush=True, status="completed", steps=steps, loss=loss / taken, apart=apart)
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    with faults.reported() as (procs, record):
+        parser = switches.Parser(description=__doc__.split("\n")[0], allow_abbrev=False)
+        parser.add_argument("--heads", type=int, default=4)
+        parser.add_argument("--batches", type=int, default=100, help="of the process that has the fewest (%(default)s)")
+        parser.add_argument("-b", "--batch-size", type=int, default=32, help="points per process and step (%(default)s)")
+        parser.add_argument("--uneven", action="store_true", help="each process has two batches more than the one before it")
+        parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
+        parser.add_argument("--seed", type=int, default=1)
+        parser.add_argument("--run-dir", help="where the record goes")
+        train(args := parser.parse_args(), procs, records.run_folder(args.run_dir, "heads", procs.is_main), record)
