@@ -14,6 +14,7 @@ _VERBS = {
     "jobs": ("dlojz.jobs", "jobs"),
     "site": ("dlojz.sites", "current"),
     "doctor": ("dlojz.doctor", "doctor"),
+    "edit": ("dlojz.labs.verbs", "edit"),
     "check": ("dlojz.labs.verbs", "check"),
     "hint": ("dlojz.labs.verbs", "hint"),
     "diff": ("dlojz.labs.verbs", "diff"),

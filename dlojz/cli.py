@@ -24,6 +24,10 @@ def parser() -> argparse.ArgumentParser:
     verb.add_argument("--solved", metavar="LAB[,LAB…]|all", default="", help="labs whose fences hold the solution")
     verb.set_defaults(run=workspace)
 
+    verb = verbs.add_parser("edit", help="where to write: the files and lines of a lab's fences")
+    verb.add_argument("lab", metavar="LAB", help="a lab (amp), or one of its fences (amp.forward)")
+    verb.set_defaults(run=edit)
+
     verb = verbs.add_parser("check", help="whether a lab is solved: exit code 0 yes, 1 no, 3 not attempted, 2 can't be told")
     verb.add_argument("lab", metavar="LAB")
     verb.set_defaults(run=check)
@@ -131,6 +135,12 @@ def hint(args) -> int:
     from .labs.verbs import hint
 
     return _print(hint(args.lab, args.step))
+
+
+def edit(args) -> int:
+    from .labs.verbs import edit
+
+    return _print(edit(args.lab))
 
 
 def diff(args) -> int:

@@ -33,7 +33,10 @@ def find(start: Path | str | None = None) -> Path:
         if not (folder / MARKER).is_file():
             raise UsageError(f"DLOJZ_WORKSPACE is {folder}, which is no workspace: make one with `dlojz workspace {chosen}`")
         return folder
-    here = Path(start or Path.cwd()).resolve()
+    try:
+        here = Path(start or Path.cwd()).resolve()
+    except FileNotFoundError:
+        raise UsageError("this folder has been deleted: go to a workspace, in a notebook restart the kernel") from None
     for folder in (here, *here.parents):
         if (folder / MARKER).is_file():
             return folder

@@ -57,6 +57,15 @@ def snapshot(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_a_folder_that_is_gone(tmp_path, monkeypatch):
+    monkeypatch.delenv("DLOJZ_WORKSPACE", raising=False)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    (tmp_path / "work").rmdir()
+    with pytest.raises(UsageError, match="has been deleted"):
+        workspace.find()
+
+
 # --- made and completed --------------------------------------------------------------------------------------------------
 
 

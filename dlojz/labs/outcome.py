@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
+from .show import linked
+
 SOLVED, WRONG, NOT_ATTEMPTED, CANNOT_CHECK = "SOLVED", "WRONG", "NOT_ATTEMPTED", "CANNOT_CHECK"
 STATES = (SOLVED, WRONG, NOT_ATTEMPTED, CANNOT_CHECK)
 EXIT_CODES = {SOLVED: 0, WRONG: 1, CANNOT_CHECK: 2, NOT_ATTEMPTED: 3}
@@ -46,7 +48,7 @@ class Outcome:
 
     def _repr_html_(self) -> str:
         parts = [f"<b style='color:{COLOURS[self.state]}'>{html.escape(self.title)}</b>"]
-        parts += [f"<div>{html.escape(line)}</div>" for line in self.message.splitlines()]
+        parts += [f"<div>{linked(line)}</div>" for line in self.message.splitlines()]
         for label, sentences in (("Verified", self.verified), ("Not verified here", self.unverified)):
             parts += [f"<div style='opacity:.75'>{label}: {html.escape(sentence)}.</div>" for sentence in sentences]
         colour = COLOURS[self.state]

@@ -1,12 +1,15 @@
-"""The verbs of a lab: `check`, `hint`, `diff`, `solve`, `reset`, `catch_up`. Each works on one lab's fences and on nothing else.
+"""The verbs of a lab: `edit`, `check`, `hint`, `diff`, `solve`, `reset`, `catch_up`.
 
-They take a lab's id (``amp``), or that of one of its fences (``amp.forward``) where one fence makes sense.
+Each works on one lab's fences and on nothing else. They take a lab's id (``amp``), or that of one of its fences (``amp.forward``)
+where one fence makes sense.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import html
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +117,21 @@ def fingerprint(found: dict[str, fences.Fence]) -> str:
     """What stands in these fences, as a short text that tells one state from another."""
     return hashlib.sha256("\0".join(f"{name}\0{fence.body}" for name, fence in sorted(found.items()))
                           .encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def edit(lab: str) -> show.Shown:
+    """Where to write: the fences of a lab (or one), each as a link that opens its file there. Raises UsageError."""
+    at = target(lab)
+    found = at.found(at.read())
+    texts, rows = [], []
+    for name, fence in found.items():
+        file, title = at.lab.file_of(name), at.lab.fences[name].title
+        state = "as it came" if fences.same(fence.body, at.lab.stubs[name]) else "written"
+        texts.append([f"{file}:{fence.first}", name, title, state])
+        # An editor scrolls no further than it must, and shows the line as its lowest: so the fence's last one, to see all of it.
+        there = show.link(os.path.relpath(at.here / file), max(fence.first + 1, fence.last - 1), f"{file}, line {fence.first}")
+        rows.append([there, f"<code>{html.escape(name)}</code>", html.escape(title), state])
+    return show.Shown(show.table(["where", "fence", "what it does", "state"], texts), show.rows_html(rows))
 
 
 def check(lab: str) -> Outcome:

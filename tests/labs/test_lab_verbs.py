@@ -48,6 +48,52 @@ def judged(monkeypatch):
     return verdicts
 
 
+# --- edit ----------------------------------------------------------------------------------------------------------------
+
+
+def line_of(here, text):
+    return next(number for number, line in enumerate((here / "train.py").read_text().split("\n"), 1) if text in line)
+
+
+def test_edit_says_where_the_fences_are_now(here):
+    edit(here, "import argparse\n", "import argparse  # one\n# two\n# lines more\n")
+    write(here, "gpu.model", MINE)
+    rows = [row.split("  ") for row in repr(verbs.edit("gpu")).split("\n")[1:]]
+    names = catalogue.lab("gpu").fences
+    assert [row[0].strip() for row in rows] == [f"train.py:{line_of(here, f'>>> {name}')}" for name in names]
+    assert [row[-1].strip() for row in rows] == ["as it came", "written", "as it came"]
+    assert "gpu.batch" not in repr(verbs.edit("gpu.model"))
+
+
+def test_edit_links_to_the_last_line_inside_of_each_fence(here, monkeypatch):
+    """JupyterLab's editor counts lines from 0 in a fragment, and shows that line as the lowest one."""
+    (here / "mine").mkdir()
+    monkeypatch.chdir(here / "mine")
+    links = re.findall(r'href="(.+?)#line=(\d+)"', verbs.edit("amp")._repr_html_())
+    lines = (here / "train.py").read_text().split("\n")
+    assert [file for file, _ in links] == ["../train.py"] * 4
+    assert [lines[int(line) + 1].strip() for _, line in links] == [f"# <<< {name}" for name in catalogue.lab("amp").fences]
+
+
+def test_edit_of_an_empty_fence_stays_inside(here):
+    write(here, "gpu.model", "")
+    line = int(re.search(r"#line=(\d+)", verbs.edit("gpu.model")._repr_html_())[1])
+    assert line + 1 == line_of(here, "<<< gpu.model")
+
+
+def test_places_in_a_message_are_links():
+    said = Outcome("gpu", WRONG, "Seen: `a < b` in line 7 of hunt/a.py, and line 12 of train.py.\nline 3 of 4, line 2 of ../x.py")
+    page = said._repr_html_()
+    assert re.findall(r'<a href="(.+?)">(.+?)</a>', page) == [("hunt/a.py#line=6", "line 7 of hunt/a.py"),
+                                                              ("train.py#line=11", "line 12 of train.py")]
+    assert "a &lt; b" in page and "line 2 of ../x.py" in page
+
+
+def test_edit_in_a_shell(here, capsys):
+    assert cli.main(["edit", "amp"]) == 0
+    assert "amp.forward   half precision where it is safe" in capsys.readouterr().out
+
+
 # --- hint ----------------------------------------------------------------------------------------------------------------
 
 
@@ -254,7 +300,7 @@ def test_a_verdict_that_cannot_be_kept_is_shown_all_the_same(here, judged, capsy
 
 
 def test_an_unknown_lab_is_bad_usage_with_the_nearest_name(here, capsys):
-    for verb in ("check", "hint", "diff", "solve", "reset", "catch-up"):
+    for verb in ("edit", "check", "hint", "diff", "solve", "reset", "catch-up"):
         assert cli.main([verb, "apm"]) == 2
         said = capsys.readouterr().err
         assert said == f"dlojz: there is no lab 'apm': did you mean 'amp'? Labs are {', '.join(catalogue.labs())}\n"
@@ -375,7 +421,7 @@ def test_a_folder_that_cannot_be_written_loses_nothing(here, monkeypatch):
 
 def test_outside_of_a_workspace(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for verb in ("check gpu", "hint gpu", "diff gpu", "solve gpu", "reset gpu", "catch-up amp", "progress"):
+    for verb in ("edit gpu", "check gpu", "hint gpu", "diff gpu", "solve gpu", "reset gpu", "catch-up amp", "progress"):
         assert cli.main(verb.split()) == 2
         assert "is not in a workspace: make one with `dlojz workspace DIR`" in capsys.readouterr().err
 
