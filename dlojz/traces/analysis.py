@@ -3,7 +3,7 @@
 On a GPU each moment of the measured stretch gets one name, the first that fits:
 
 ``compute``          a kernel runs that is no collective
-``communication``    a collective runs, and nothing beside it
+``communication``    a collective runs, and nothing beside it (on the CPU's threads, with gloo)
 ``copy``             a copy between host and device runs, and nothing beside it
 and where the GPU has nothing to do
 ``loader``           the process waits for its loader
@@ -11,8 +11,8 @@ and where the GPU has nothing to do
 ``launch``           the CPU had not queued the next kernel yet
 ``between``          the next kernel was queued already: what the GPU needs between two kernels
 
-On a CPU the operators are the work: ``compute``, ``loader``, ``communication`` (a collective is under way and no operator runs),
-``other`` (Python, and what is no operator).
+On a CPU the operators are the work: ``compute``, ``calls`` (operators so short that they are mostly PyTorch's work for a call),
+``loader``, ``communication`` (a collective is under way and no operator runs), ``other`` (Python, and what is no operator).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ CLOCKS = 10e-6  # seconds by which the clocks of CPU and GPU in a trace may diff
 SYNCS = frozenset(("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy", "cudaMemcpy2D",
                    "cudaFree", "cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "hipStreamSynchronize",
                    "hipDeviceSynchronize", "hipEventSynchronize", "hipMemcpyWithStream", "hipMemcpy"))
-GPU_SHARES = ("compute", "communication", "copy", "loader", "synchronisation", "launch", "between")
-CPU_SHARES = ("compute", "communication", "loader", "other")
+# Seconds: an operator of a CPU that takes less computes next to nothing: dispatch, allocation and profiler take a few µs each.
+TINY = 20e-6
 WRAPPERS = ("autograd::", "torch::autograd")  # what the engine puts around the operators of a backward pass
 ARITHMETIC_OPERATORS = ("conv", "mm", "linear", "attention", "matmul", "gemm", "einsum")
 
@@ -107,6 +107,15 @@ class Launches:
 
 
 @dataclass(frozen=True)
+class Reads:
+    """On a CPU: how many values are read out of tensors in a step (``.item()``, ``if tensor:``), and in which phase most of them
+    are. On a GPU each would be a wait."""
+
+    count: float
+    where: str
+
+
+@dataclass(frozen=True)
 class Collective:
     """One collective: kind, bytes (None: not recorded), when, for how long beside other work, in which phase it began."""
 
@@ -144,6 +153,7 @@ class Facts:
     syncs: list[Sync] = field(default_factory=list)
     loader: float = 0.0
     launches: Launches | None = None
+    reads: Reads | None = None
     collectives: list[Collective] = field(default_factory=list)
     cpu_work: float = 0.0
     arithmetic: float = 0.0
@@ -278,13 +288,14 @@ def _gpu(trace: Trace) -> Facts:
     idle = intervals.minus([(begin, end)], intervals.union([*compute, *communication, *copies]))
     syncs = waits(trace)
     blame = _blame(trace, work, idle, syncs)
+    facts.shares["communication"] += blame["communication"]
     facts.shares |= {name: blame[name] for name in ("loader", "synchronisation", "launch", "between")}
     facts.shares = {name: seconds / steps for name, seconds in facts.shares.items()}
     facts.syncs = _sync_rows(trace, syncs, blame["by"], steps, Phases(facts.phases))
     _kernel_rows(facts, [item for item in work if item.kind == "kernel"], told)
     _copy_rows(facts, [item for item in work if item.kind == "memcpy"])
     facts.launches = _launches(trace, facts)
-    facts.collectives = _nccl(facts, collective)
+    facts.collectives = sorted([*_nccl(facts, collective), *_gloo(facts, compute)], key=lambda one: one.begin)
     first, last = _cpu_window(trace)
     waiting = intervals.union([*loader(trace), *((call.begin, call.end) for call in syncs)])
     facts.cpu_work = (last - first - intervals.total(intervals.within(waiting, first, last))) / max(1, len(trace.steps))
@@ -300,8 +311,10 @@ def _gpu_window(trace: Trace) -> tuple[float, float, int]:
         if ends[last] > ends[first]:
             return ends[first], ends[last], last - first
     begin, end = _cpu_window(trace)
-    end = max([end, *ends.values()]) if trace.steps else max(item.end for item in trace.work)
-    begin = begin if trace.steps else min(item.begin for item in trace.work)
+    if trace.steps:
+        end = max([end, *ends.values()])
+    else:
+        begin, end = min(begin, trace.work[0].begin), max(item.end for item in trace.work)
     return begin, max(end, begin + 1e-9), max(1, len(trace.steps))
 
 
@@ -337,14 +350,17 @@ def waits(trace: Trace) -> list[Call]:
 
 def _blame(trace: Trace, work: list[Work], idle: Spans, syncs: list[Call]) -> dict:
     """Why the GPU had nothing to do, for each gap; ``by``: seconds for each synchronisation."""
-    out = {"loader": 0.0, "synchronisation": 0.0, "launch": 0.0, "between": 0.0, "by": defaultdict(float)}
+    out = {"loader": 0.0, "synchronisation": 0.0, "launch": 0.0, "between": 0.0, "communication": 0.0, "by": defaultdict(float)}
     feeding = loader(trace)
     begins = [call.begin for call in syncs]
     starts = [item.begin for item in work]
+    sending = intervals.union((call.begin, call.end) for call in _hosted(trace))
     for begin, end in idle:
         waited = intervals.common([(begin, end)], _near(feeding, begin, end))
+        sent = intervals.minus(intervals.common([(begin, end)], _near(sending, begin, end)), waited)
         out["loader"] += intervals.total(waited)
-        rest = end - begin - intervals.total(waited)
+        out["communication"] += intervals.total(sent)
+        rest = end - begin - intervals.total(waited) - intervals.total(sent)
         at = bisect_right(starts, end - 1e-9)
         following = work[at] if at < len(work) else None
         queued = following.call if following is not None else None
@@ -558,10 +574,15 @@ def _size(call: Call) -> float | None:
     return total or None
 
 
+def _hosted(trace: Trace) -> list[Call]:
+    """The collectives that threads of the CPU do."""
+    return [call for call in trace.calls if call.kind == "range" and call.name.startswith(("gloo:", "mpi:"))]
+
+
 def _gloo(facts: Facts, compute: Spans) -> list[Collective]:
     phase, out = Phases(facts.phases), []
-    for call in facts.trace.calls:
-        if call.kind == "range" and call.name.startswith(("gloo:", "mpi:")) and facts.begin <= call.begin < facts.end:
+    for call in _hosted(facts.trace):
+        if facts.begin <= call.begin < facts.end:
             hidden = intervals.total(intervals.common([(call.begin, call.end)], _near(compute, call.begin, call.end)))
             out.append(Collective(collective_kind(call.name), _size(call), call.begin, call.end, hidden, phase(call.begin),
                                   _step_of(facts.trace, call.begin), call.name.split(":")[0]))
@@ -579,32 +600,42 @@ def _cpu(trace: Trace) -> Facts:
     outer = [(call.begin, call.end) for call in trace.calls if call.kind == "op" and not call.name.startswith("c10d::")
              and (call.parent is None or call.parent.kind != "op")]
     compute = intervals.minus(intervals.within(intervals.union(outer), begin, end), intervals.union([*feeding, *waits]))
-    collectives = [(call.begin, call.end) for call in trace.calls
-                   if call.kind == "range" and call.name.startswith(("gloo:", "mpi:"))]
+    collectives = [(call.begin, call.end) for call in _hosted(trace)]
     sending = intervals.within(intervals.union([*collectives, *waits]), begin, end)
     exposed = intervals.minus(sending, intervals.union([*compute, *feeding]))
     taken = intervals.union([*compute, *feeding, *exposed])
     seconds = {"compute": intervals.total(compute), "communication": intervals.total(exposed), "loader": intervals.total(feeding),
                "other": end - begin - intervals.total(taken)}
-    facts.shares = {name: value / facts.steps for name, value in seconds.items()}
     facts.busy = seconds["compute"] / (end - begin) if end > begin else 0.0
     facts.compute_spans = compute
-    groups = defaultdict(list)
+    groups, tiny, reads, phase = defaultdict(list), 0.0, [], Phases(facts.phases)
     for call in trace.calls:
-        if call.kind == "op" and begin <= call.begin < end and not call.name.startswith(("c10d::", "record_param_comms")) \
-                and not any(around.kind == "range" and around.name.startswith(LOADER) for around in call.around()):
+        if call.kind == "op" and begin <= call.begin < end and not call.name.startswith(("c10d::", "record_param_comms")):
+            ranges = [around.name for around in call.around() if around.kind == "range"]
+            if any(name.startswith(LOADER) for name in ranges):
+                continue
             groups[call.name].append(max(call.own, 0.0))
+            tiny += call.own if 0 < call.own < TINY else 0.0
+            if call.name == "aten::_local_scalar_dense" and not any(name.startswith("Optimizer.step") for name in ranges):
+                reads.append(phase(call.begin))  # optimizers read their counters, which are on the CPU in any case
     facts.operators = _rows(groups, facts.steps)
+    seconds["calls"] = min(tiny, seconds["compute"])
+    seconds["compute"] -= seconds["calls"]
+    order = ("compute", "communication", "loader", "calls", "other")
+    facts.shares = {name: seconds[name] / facts.steps for name in order}
+    if reads:
+        facts.reads = Reads(len(reads) / facts.steps, max(set(reads), key=reads.count))
     for row in facts.operators:
         what = "arithmetic" if is_product(row.name) else "memory"
         facts.kinds[what] = facts.kinds.get(what, 0.0) + row.seconds
     facts.arithmetic, facts.waits_for_memory = facts.kinds.get("arithmetic", 0.0), facts.kinds.get("memory", 0.0)
-    flops = sum(counted.flops for call in trace.calls if call.kind == "op" and call.name in PRODUCTS and begin <= call.begin < end
-                and (counted := products.product(call)) is not None)
+    made = [call for call in trace.calls if call.kind == "op" and call.name in PRODUCTS and begin <= call.begin < end]
+    whole = {id(around) for call in made for around in call.around() if around.name in PRODUCTS}  # a linear is an addmm inside
+    flops = sum(counted.flops for call in made if id(call) not in whole and (counted := products.product(call)) is not None)
     if flops and facts.arithmetic:
         facts.achieved = {"flops": flops / facts.steps / facts.arithmetic}
     facts.collectives = _gloo(facts, compute)
-    facts.cpu_work = facts.shares["compute"] + facts.shares["other"]
+    facts.cpu_work = sum(facts.shares[name] for name in ("compute", "calls", "other"))
     return facts
 
 

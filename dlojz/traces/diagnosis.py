@@ -1,10 +1,12 @@
 """Why a step is not faster: one of six patterns, by rules that are written down here, with the numbers that they used.
 
-1. What keeps the device from working is looked at first: the loader, launches, synchronisations, communication. The one that
-   takes the largest part of a step is the diagnosis, if that part is `WORTH` or more.
+1. What keeps the device from working is looked at first: the loader, launches, synchronisations, communication. Of those that
+   take `WORTH` of a step or more, the one that takes most is the diagnosis.
 2. Where both synchronisations and launches leave a GPU idle, the question is whether the CPU would keep up if it never waited:
    it would where its own work for a step takes less time than the GPU's. Then the synchronisations are the cause.
-3. Else the device works, and the diagnosis is what most of its work waits for: the memory of the card, or arithmetic.
+3. On a CPU, launches are the calls of operators that do little, and Python between operators. Where values are read out of
+   tensors many times a step (`READS`), these calls are a synchronisation's, had they been on a GPU.
+4. Else the device works, and the diagnosis is what most of its work waits for: the memory of the card, or arithmetic.
 """
 
 from __future__ import annotations
@@ -12,19 +14,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..views import words
-from .analysis import Facts, analyse, is_product
+from .analysis import TINY, Facts, analyse, is_product
 from .kernels import ARITHMETIC
 from .reading import Trace
 
 # The part of a step from which on a wait is the diagnosis. Taking it all away makes a step 1 / (1 - 0.15) = 1.18 times as fast:
 # below that, work on the kernels gains more, and a trace of a few steps is not sure enough.
 WORTH = 0.15
+# The same for calls and Python on a CPU. What lies between operators is also memory that is given back, and other processes' time
+# on these cores: in trainings without any such cause it took up to 22 % of a step.
+WORTH_OF_CALLS = 0.3
 # Above this part of the device's work one resource is what limits it.
 MOST = 0.5
 # From here on a second pattern is worth a word beside the diagnosis.
 ALSO = 0.05
 # Synchronisations share the blame for idle time with launches from this part of it on (rule 2).
 ENTANGLED = 0.2
+
+# Values read in a step, from which on they are no end-of-step bookkeeping (a loss, a count, a flag).
+READS = 8
 
 PATTERNS = {
     "loader": "fed too slowly: the device waits for data",
@@ -64,8 +72,9 @@ def diagnose(trace: Trace | Facts) -> Diagnosis:
     """Which of the six patterns a trace shows."""
     facts = trace if isinstance(trace, Facts) else analyse(trace)
     scores = waits(facts)
-    pattern = max(scores, key=scores.get)
-    if scores[pattern] < WORTH:
+    enough = [name for name, score in scores.items() if score >= threshold(facts, name)]
+    pattern = max(enough, key=scores.get, default="")
+    if not pattern:
         pattern = "memory_bandwidth" if by_memory(facts) >= MOST else "arithmetic"
     share = scores[pattern] if pattern in scores else facts.share("compute")
     also = [f"{words.share(score)} of a step goes to {name}" for name, score in sorted(scores.items(), key=lambda pair: -pair[1])
@@ -73,11 +82,19 @@ def diagnose(trace: Trace | Facts) -> Diagnosis:
     return Diagnosis(pattern, share, EVIDENCE[pattern](facts), NEXT[pattern](facts), also, unknown(facts), scores)
 
 
+def threshold(facts: Facts, pattern: str) -> float:
+    """The part of a step from which on a wait is the diagnosis."""
+    return WORTH_OF_CALLS if not facts.on_gpu and pattern in ("launch", "synchronisation") else WORTH
+
+
 def waits(facts: Facts) -> dict[str, float]:
-    """The part of a step that each of the four waits takes (rules 1 and 2)."""
+    """The part of a step that each of the four waits takes (rules 1 to 3)."""
     share = facts.share
     if not facts.on_gpu:
-        return {"loader": share("loader"), "communication": share("communication")}
+        calls = share("calls") + share("other")
+        reading = facts.reads is not None and facts.reads.count >= READS
+        return {"loader": share("loader"), "launch": 0.0 if reading else calls, "synchronisation": calls if reading else 0.0,
+                "communication": share("communication")}
     inward = sum(row.seconds for row in facts.copies if row.direction == "HtoD")
     either = inward + sum(row.seconds for row in facts.copies if row.direction == "DtoH")
     fed = share("copy") * (inward / either if either else 1.0)  # copies that nothing hides: the batch on its way in
@@ -122,7 +139,17 @@ def _loader(facts: Facts) -> list[str]:
     return out
 
 
+def _calls(facts: Facts) -> list[str]:
+    """On a CPU."""
+    count, seconds = sum(row.count for row in facts.operators), sum(row.seconds for row in facts.operators)
+    return [f"{_of(facts, facts.shares['calls'])}: calls of operators that take less than {_ms(TINY)} each",
+            f"{_of(facts, facts.shares['other'])}: Python between the operators",
+            f"{count:,.0f} operators a step, {_ms(seconds / count if count else 0)} each on average"]
+
+
 def _launch(facts: Facts) -> list[str]:
+    if not facts.on_gpu:
+        return _calls(facts)
     out = [f"{_of(facts, facts.shares['launch'])}: the GPU has nothing to do because the next kernel is not queued yet"]
     if run := facts.launches:
         out.append(f"{run.kernels:,.0f} kernels a step; in the middle one runs {_ms(run.runs)}, and the CPU queues one every "
@@ -132,6 +159,9 @@ def _launch(facts: Facts) -> list[str]:
 
 
 def _synchronisation(facts: Facts) -> list[str]:
+    if not facts.on_gpu:
+        where = f", most of them in {facts.reads.where}" if facts.reads.where else ""
+        return [f"values are read out of tensors {facts.reads.count:,.0f} times a step (aten::item){where}", *_calls(facts)]
     lost = waits(facts)["synchronisation"] * facts.seconds
     out = [f"{_of(facts, lost)}: the GPU runs dry because the CPU had to wait for it before it could go on"]
     times = sum(row.count for row in facts.syncs)
@@ -162,7 +192,7 @@ def _communication(facts: Facts) -> list[str]:
 
 def _work(facts: Facts) -> list[str]:
     who = "the GPU" if facts.on_gpu else "the CPU"
-    out = [f"{who} computes {_of(facts, facts.shares['compute'])}: no wait takes {words.share(WORTH)}"]
+    out = [f"{who} computes {_of(facts, facts.shares['compute'])}: no wait takes so much that it comes first"]
     part = by_memory(facts)
     products_, rest = words.share(1 - part), words.share(part)
     out.append(f"{products_} of that in convolutions and matrix products that arithmetic limits, {rest} in what waits for memory")
@@ -220,7 +250,7 @@ def _next_loader(facts: Facts) -> list[str]:
 
 
 def _next_launch(facts: Facts) -> list[str]:
-    return ["give the GPU more to do for each launch: a larger --batch-size",
+    return ["more to do for each call: a larger --batch-size, one operator on a whole tensor in place of a loop over its parts",
             "fewer launches: --compile (with reduce-overhead: CUDA graphs), --fused for the optimizer"]
 
 
@@ -265,8 +295,8 @@ def unknown(facts: Facts) -> list[str]:
     """What this trace cannot tell."""
     out = []
     if not facts.on_gpu:
-        out.append("whether the CPU would launch fast enough for a GPU, and synchronise too often: a CPU computes in the call "
-                   "itself, so only the trace of a GPU can tell")
+        out.append("how long a GPU would stand still for launches and synchronisations: a CPU computes in the call itself, so "
+                   "only the trace of a GPU can tell")
         out.append("memory or arithmetic is told by the kind of operator here, not measured")
     elif facts.arithmetic and not facts.achieved:
         out.append("whether convolutions and products wait for memory: their sizes are not recorded (record_shapes=True)")

@@ -105,7 +105,6 @@ class Trace:
     steps: list[Step] = field(default_factory=list)
     devices: list[dict] = field(default_factory=list)
     distributed: dict = field(default_factory=dict)
-    threads: dict = field(default_factory=dict)
     main: object = None
     events: int = 0
     skipped: int = 0
@@ -122,8 +121,9 @@ class Trace:
         if not self.work:
             return "CPU"
         number = (self.work[0].args or {}).get("device")
-        names = {device.get("id"): device.get("name") for device in self.devices if isinstance(device, dict)}
-        return str(names.get(number) or next(iter(names.values()), None) or "a GPU")
+        named = [device for device in self.devices if isinstance(device.get("name"), str)]
+        found = next((device for device in named if device.get("id") == number), named[0] if named else {"name": "a GPU"})
+        return found["name"]
 
     @property
     def world_size(self) -> int:
@@ -312,37 +312,33 @@ class _Builder:
         self.path = path
         self.calls: list[Call] = []
         self.work: list[Work] = []
-        self.threads: dict = {}
         self.base: float | None = None
         self.events = self.skipped = 0
 
     def add(self, event: dict) -> None:
         self.events += 1
-        kind = event.get("ph")
-        if kind != "X":
-            if kind == "M" and event.get("name") == "thread_name" and isinstance(event.get("args"), dict):
-                self.threads[event.get("tid")] = str(event["args"].get("name", ""))
-            return
+        if event.get("ph") == "X":
+            try:
+                self._take(event)
+            except (KeyError, TypeError, ValueError):  # a time that is none, a name that is a list
+                self.skipped += 1
+
+    def _take(self, event: dict) -> None:
         category = event.get("cat")
         call = CALLS.get(category)
         if call is None and category not in WORK:
             return
-        try:
-            begin, seconds = float(event["ts"]), float(event.get("dur", 0.0)) * 1e-6
-            name, thread = sys.intern(event["name"]), event["tid"]
-            hash(thread)
-        except (KeyError, TypeError, ValueError):
-            self.skipped += 1
-            return
+        begin, seconds = float(event["ts"]), float(event.get("dur", 0.0)) * 1e-6
+        name, thread = sys.intern(event["name"]), event["tid"]
+        hash(thread)
+        if not (0 <= seconds < 1e9 and abs(begin) < 1e18):
+            raise ValueError
         if self.base is None:
             self.base = begin
         begin = (begin - self.base) * 1e-6
         args = event.get("args")
         if type(args) is not dict:
             args = {}
-        if not (seconds >= 0 and -1e9 < begin < 1e9):
-            self.skipped += 1
-            return
         if call is not None:
             keep = None
             if call != "python" and args and (name in PRODUCTS or name.startswith(COLLECTIVES)):
@@ -352,14 +348,13 @@ class _Builder:
         else:
             number = args.get("correlation", 0)
             keep = {key: args[key] for key in KEPT_OF_WORK if key in args}
-            keep.setdefault("device", event.get("pid"))
             stream = args.get("stream", thread)
             self.work.append(Work(name, WORK[category], stream if type(stream) is int else thread, begin, begin + seconds,
                                   number if type(number) is int else 0, keep))
 
     def trace(self, source: _Source) -> Trace:
-        trace = Trace(self.path, self.calls, self.work, threads=self.threads, events=self.events,
-                      skipped=self.skipped + source.skipped, torn=source.torn)
+        trace = Trace(self.path, self.calls, self.work, events=self.events, skipped=self.skipped + source.skipped,
+                      torn=source.torn)
         header = source.header
         devices, distributed = header.get("deviceProperties"), header.get("distributedInfo")
         trace.devices = [device for device in devices if isinstance(device, dict)] if isinstance(devices, list) else []
