@@ -30,6 +30,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
+from . import distributed
 from .energy import EnergyMeter, power
 from .machine import gpu_uuid, memory_with_workers
 
@@ -205,15 +206,12 @@ class Chronometer:
     def energy(self, world_size: int = 1) -> dict:
         """``power`` in watts over the timed steps and ``joules_per_image``, of the GPUs of all processes; None: not measured.
 
-        With a process group every process has to ask.
+        With a process group every process has to ask. Processes without one know nothing of each other's.
         """
         watts = power(self._energy_from, self._energy_to)
         if world_size > 1:
-            import torch.distributed as dist
-
-            everyone = [None] * world_size
-            dist.all_gather_object(everyone, watts)
-            watts = None if None in everyone else sum(everyone)
+            everyone = distributed.from_everyone(watts)
+            watts = None if None in everyone or len(everyone) < world_size else sum(everyone)
         if watts is None or not self._timed_images:
             return {"power": None, "joules_per_image": None}
         return {"power": round(watts, 1), "joules_per_image": round(watts * self._timed_seconds / self._timed_images, 4)}

@@ -4,6 +4,7 @@
     views.timeline(job)                     step after step, what loader and device did
     views.curves(jobs, by="epoch")          loss, accuracy, learning rate
     views.memory_sweep(group)               memory and speed against the batch size
+    views.scaling(jobs)                     speed against the number of processes, and how much of the ideal that is
     views.trace(job)                        why it is not faster: a profiled run's kernels, waits and diagnosis
     views.compare(jobs)                     one table of runs; .sort("images/s"), .csv("runs.csv")
     views.report(jobs, html="report.html")  all of that as one page that opens offline
@@ -19,10 +20,11 @@ from .comparison import compare
 from .lines import curves
 from .memory import memory_sweep
 from .page import View
+from .scaling import scaling
 from .steps import timeline
 from .together import report
 from .traced import trace
 
-__all__ = ["View", "compare", "curves", "dashboard", "memory_sweep", "report", "timeline", "trace"]
+__all__ = ["View", "compare", "curves", "dashboard", "memory_sweep", "report", "scaling", "timeline", "trace"]
 
 views = sys.modules[__name__]  # so that `from dlojz import views` and `dlojz.views` are the same

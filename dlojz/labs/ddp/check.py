@@ -1,0 +1,223 @@
+"""ddp: several processes train one model: each on its own images, with the same parameters, and what they report is of all."""
+
+from dlojz.labs.checking import expect
+from dlojz.labs.ranks import ended_together
+
+TWO = "with two processes"
+
+
+def check(probe):
+    both = probe.run("--device cpu --metric-every 2 --checkpoint-every 2", ranks=2, replicas=True, uneven=True)
+    gpus = probe.run("--device cuda --sync-bn", ranks=2, gpus=2, replicas=True)  # on any machine: pretended ones
+    alone = probe.run("--device cpu --test-steps 2")
+    joins(both, "gloo", "on the CPU")
+    ended_together(both)
+    shares_out(both)
+    trains_one_model(both)
+    sums_metrics(both)
+    validates_together(both)
+    reports_once(both)
+    probe.verified.append("two processes read each their own part of the images, together all, each epoch in another order")
+    probe.verified.append("gradients are averaged: after each step both have the same parameters")
+    probe.verified.append("loss and accuracy are those of all images, each counted once, also where a process has one less")
+    probe.verified.append("both validate with the same statistics of batch norm; rank 0 alone prints and saves")
+    on_gpus(probe, gpus)
+    trains_alone(alone)
+    probe.verified.append("one process trains as before")
+    probe.unverified.append("NCCL, and that more processes are faster: that takes as many GPUs; look at your runs")
+
+
+def joins(run, backend, where):
+    for rank, facts in enumerate(run.ranks):
+        if facts.first("group") is None and (facts.first("model") or "process group" in facts.ended.message):
+            expect(False,
+                   saw=f"{TWO} rank {rank} joins no process group: each trains for itself",
+                   expected="all join one before they exchange anything",
+                   look="ddp.init")
+        asked = facts.need("group").backend
+        expect(asked is None or backend in str(asked),
+               saw=f"{TWO} {where} the backend of the process group is {asked}",
+               expected=f"it is {backend}",
+               look="ddp.init")
+
+
+def shares_out(run):
+    """Each epoch: every image once, over both processes; and the epochs in different orders."""
+    epochs = {}
+    for rank, facts in enumerate(run.ranks):
+        for batch in facts.all("batch.indices", loader=facts.need("loader").number):
+            epochs.setdefault(batch.epoch, {}).setdefault(rank, []).extend(batch.indices)
+    whole = set(range(16))
+    for epoch, ranks in epochs.items():
+        one, two = set(ranks.get(0, ())), set(ranks.get(1, ()))
+        expect(not (one & two) or one != two,
+               saw=f"{TWO}, both read the same {len(one)} images in epoch {epoch}",
+               expected="each reads its own part",
+               look="ddp.sampler")
+        expect(not (one & two),
+               saw=f"{TWO}, both read {len(one & two)} of the images in epoch {epoch}",
+               expected="no image is read by both",
+               look="ddp.sampler")
+        expect(one | two == whole,
+               saw=f"{TWO}, {len(whole - one - two)} of 16 images are read by none of them in epoch {epoch}",
+               expected="together they read all of them",
+               look="ddp.sampler")
+    orders = [tuple(ranks[0]) for ranks in epochs.values()]
+    expect(len(orders) < 2 or len(set(orders)) == len(orders),
+           saw=f"{TWO}, the second epoch deals out the images in the order of the first",
+           expected="another order in each epoch",
+           look="ddp.epoch")
+    expect(orders[0] != tuple(sorted(orders[0])),
+           saw=f"{TWO}, images come in the order in which they lie in their folders",
+           expected="they are shuffled",
+           look="ddp.sampler")
+
+
+def trains_one_model(run):
+    run.need("replica")
+    steps = list(zip(*(facts.all("replica") for facts in run.ranks)))
+    alone = [replica.alone for replica in steps[0]]
+    given = [replica.gradient for replica in steps[0]]
+    mean = sum(alone) / len(alone) if None not in alone else None
+    expect(not all(near(one, other) for one, other in zip(given, alone)),
+           saw=f"{TWO}, each updates its parameters with the gradient of its own batch alone",
+           expected="all update with the mean of their gradients",
+           look="ddp.wrap")
+    expect(mean is None or all(near(one, mean) for one in given),
+           saw=f"{TWO}, what the optimizer is given is not the mean of the two gradients" + _times(given, mean),
+           expected="all update with the mean of their gradients",
+           look="ddp.wrap")
+    for step, (one, two) in enumerate(steps, 1):
+        expect(near(one.weights, two.weights),
+               saw=f"{TWO}, the parameters of the two differ after step {step}",
+               expected="they are the same after every step",
+               look="ddp.wrap")
+
+
+def _times(given, mean):
+    ratio = given[0] / mean if mean else 0
+    return f": it is {ratio:.3g} times that" if all(near(one, ratio * mean) for one in given) else ""
+
+
+def sums_metrics(run):
+    """What each process hands to the Chronometer, against what both have seen since the last time."""
+    seen = [[0.0, 0, 0] for _ in run.ranks]
+    rows = [[fact for fact in facts.events if fact.what in ("batch.loss", "sums") and fact.get("training", True)]
+            for facts in run.ranks]
+    handed = [[] for _ in rows]
+    for rank, facts in enumerate(rows):
+        for fact in facts:
+            if fact.what == "sums":
+                handed[rank].append((fact, seen[rank]))
+                seen[rank] = [0.0, 0, 0]
+            else:
+                add(seen[rank], fact)
+    for together in zip(*handed):
+        total = [sum(mine[place] for _, mine in together) for place in range(3)]
+        for rank, (fact, mine) in enumerate(together):
+            judge(rank, fact.sums, mine, total, f"after step {fact.step}", "ddp.metrics")
+
+
+def validates_together(run):
+    totals = []
+    for facts in run.ranks:
+        mine, found = [0.0, 0, 0], []
+        for fact in facts.events:
+            if fact.what == "batch.loss" and not fact.training:
+                add(mine, fact)
+            elif fact.what == "validated":
+                found.append((fact, mine))
+                mine = [0.0, 0, 0]
+        totals.append(found)
+    statistics = [facts.all("buffers") for facts in run.ranks]
+    for one, two in zip(*statistics):
+        expect(near(one.statistics, two.statistics),
+               saw=f"{TWO}, each validates with the running means and variances of its own batches",
+               expected="all validate one model: with the same statistics of batch norm",
+               look="ddp.buffers")
+    for together in zip(*totals):
+        total = [sum(mine[place] for _, mine in together) for place in range(3)]
+        for rank, (fact, mine) in enumerate(together):
+            images = fact.images
+            expect(images == total[2],
+                   saw=f"{TWO}, rank {rank} says that it has validated {images} images; it has looked at {mine[2]}, "
+                       f"both together at {total[2]}",
+                   expected="the number is that of all processes, each image counted once",
+                   look="ddp.validation")
+            judge(rank, [fact.loss * images, fact.accuracy * images, images], mine, total, "of the validation", "ddp.validation")
+
+
+def add(sums, fact):
+    for place, value in enumerate((fact.loss * fact.images, fact.correct, fact.images)):
+        sums[place] += value
+
+
+def judge(rank, said, mine, total, when, fence):
+    """``said``, ``mine``, ``total``: loss x images, correct, images; what counts is loss and accuracy."""
+    for place, name in enumerate(("loss", "accuracy")):
+        value, wanted, own = (sums[place] / sums[2] if sums[2] else float("nan") for sums in (said, total, mine))
+        only = " (its own alone)" if near(value, own) and not near(own, wanted) else ""
+        expect(near(value, wanted),
+               saw=f"{TWO}, rank {rank} has {value:.4f} as the {name} {when}{only}; over all images of both it is {wanted:.4f}",
+               expected="sums over all processes, divided by the number of all images",
+               look=fence)
+
+
+def reports_once(run):
+    for rank, facts in enumerate(run.ranks[1:], 1):
+        printed, saved = facts.first("print"), facts.first("save", path=to_a_file)
+        expect(saved is None,
+               saw=f"{TWO}, rank {rank} saves a file, too",
+               expected="rank 0 alone saves: two processes that write one file damage it",
+               look=saved)
+        expect(printed is None,
+               saw=f"{TWO}, rank {rank} prints `{printed and printed.text.strip()[:60]}`",
+               expected="rank 0 alone prints, or the log has every line as often as there are processes",
+               look=printed)
+
+
+def on_gpus(probe, run):
+    """Two pretended GPUs: each process on its own, batch norm converted before the wrap."""
+    if not (probe.written("gpu.device") and probe.written("gpu.model") and probe.written("gpu.batch")):
+        probe.unverified.append("devices and SyncBatchNorm: the lab gpu is not solved in this file")
+        return
+    joins(run, "nccl", "on (pretended) GPUs")
+    for facts in run.ranks:
+        wrap = facts.first("wrap")
+        if wrap is not None:
+            plain = [kind for kind in wrap.kinds if kind.startswith("BatchNorm")]
+            expect(not plain,
+                   saw=f"with --sync-bn, DistributedDataParallel is given a model with {' and '.join(plain)}",
+                   expected="its batch norm layers are converted before it is wrapped",
+                   look="ddp.sync_bn")
+    ended_together(run)
+    for rank, facts in enumerate(run.ranks):
+        devices = list(facts.need("model", training=True).devices)
+        expect(devices == [f"cuda:{rank}"],
+               saw=f"on a (pretended) machine with two GPUs, the model of rank {rank} is on {' and '.join(devices)}",
+               expected=f"it is on cuda:{rank}, and on no other",
+               look="ddp.wrap")
+    probe.verified.append("on two pretended GPUs each process has its own; --sync-bn converts batch norm before the wrap")
+
+
+def trains_alone(run):
+    group = run.first("group")
+    expect(group is None,
+           saw="one process, without others, makes a process group",
+           expected="one process trains without: there is nobody to wait for",
+           look=group)
+    wrap = run.first("wrap")
+    expect(wrap is None or "SyncBatchNorm" not in wrap.kinds,
+           saw="without --sync-bn, batch norm is converted to SyncBatchNorm",
+           expected="the switch decides",
+           look="ddp.sync_bn")
+
+
+def to_a_file(path):
+    return path is not None  # else a tensor on its way to another process
+
+
+def near(one, other):
+    if one is None or other is None:
+        return one is other
+    return abs(one - other) <= 1e-4 * max(abs(one), abs(other), 1e-3)

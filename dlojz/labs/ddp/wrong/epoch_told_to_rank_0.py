@@ -1,0 +1,5 @@
+# expect: both read \d+ of the images in epoch 1
+# >>> ddp.epoch
+if procs.world_size > 1 and procs.is_main:
+    sampler.set_epoch(epoch)
+# <<< ddp.epoch
