@@ -1,7 +1,8 @@
 """Images in tar files of thousands, read from beginning to end: one opening for all of them, in place of one for each.
 
     write("/path/to/photos/train", "shards", images=1000)     # shards/train-000000.tar, …: members CLASS/NAME.jpg, mixed
-    loader = DataLoader(Shards("shards", decode, seed=1), batch_size=256, num_workers=8)
+    decode = partial(training_image, image_size=224)
+    loader = DataLoader(Shards("shards", decode, classes, seed=1), batch_size=256, num_workers=8)
 
 Nothing here asks for the n-th image: a shard has no table of contents. So order comes from reading the shards in another order
 each epoch, and from a pool of images out of which the next one is drawn. WebDataset does the same, and more of it.
@@ -17,6 +18,7 @@ from pathlib import Path
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from . import data
 from .errors import UsageError
 
 PIECE = 1 << 20  # bytes that one read asks for
@@ -81,6 +83,12 @@ class Shards(IterableDataset):
         images = (member for shard in shards[mine::readers] for member in members(shard))
         for name, content in drawn(images, self.pool, draw):
             yield self.decode(content, draw), self.labels[name.partition("/")[0]]
+
+
+def training_image(content: bytes, draw: random.Random, image_size: int) -> torch.Tensor:
+    """A random crop, mirrored half of the time, as `dlojz.data.ImageFolder` makes it: uint8 (3, image_size, image_size)."""
+    image = data.decode_image(content, image_size, lambda width, height: data.random_crop(width, height, draw))
+    return image.flip(-1) if draw.random() < 0.5 else image
 
 
 def drawn(items: Iterator, pool: int, draw: random.Random) -> Iterator:
