@@ -1,0 +1,1 @@
+# TODO: tell the profiler that a step is over.

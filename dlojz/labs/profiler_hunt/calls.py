@@ -1,0 +1,155 @@
+"""What the check does with each script of the hunt: a short training under watch, and the kit's own beside it."""
+
+from __future__ import annotations
+
+import importlib.util
+import mmap
+import struct
+import tracemalloc
+import zipfile
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from dlojz import paths, records
+from dlojz.labs.profiler_hunt import bench
+
+BATCH, STEPS = 8, 12
+ASKING = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__)  # what reads values without an operation of its own
+
+
+def shapes(module, note):
+    """``read``: a member of the archive is unpacked. ``item``: bytes that are allocated for one image, once others were read."""
+    unpacked = Unpacked(note)
+    train(module, note, unpacked)
+    note("reads", count=unpacked.total)
+    images = module.Shapes(module.archive(Path("one.npz")))
+    for index in (3, 4):
+        tracemalloc.start()
+        with Body() as made:
+            images[index]
+        note("item", bytes=tracemalloc.get_traced_memory()[1] + made.bytes)
+        tracemalloc.stop()
+
+
+def letters(module, note):
+    """``table``: what the tables hold, the trainee's and the kit's."""
+    mine, kits = train(module, note)
+    note("table", mine=mine.tolist(), kits=kits.tolist())
+
+
+def faces(module, note):
+    train(module, note)
+
+
+def train(module, note, around=None):
+    """What both trainings return, the trainee's and the kit's. ``training``: the losses of their steps, and how many operations
+    each step came to. ``value``: the trainee's step asked for a value. ``around``: a context for the trainee's training."""
+    mine, kit = Watched("mine", note), Watched("kits")
+    with around or nullcontext():
+        found = module.train(mine)
+    kits = reference(Path(module.__file__).name).train(kit)
+    note("training", losses=mine.numbers(), operations=mine.operations, kits_losses=kit.numbers(), kits_operations=kit.operations)
+    return found, kits
+
+
+def reference(name: str):
+    spec = importlib.util.spec_from_file_location("kit_" + name.removesuffix(".py"), paths.PACKAGE / "reference" / "hunt" / name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Watched(bench.Run):
+    """A short run on the CPU that counts the operations of each step and keeps its loss."""
+
+    def __init__(self, folder: str, note=None):
+        small = f"--batch-size {BATCH} --steps {STEPS} --device cpu --run-dir {folder}"
+        super().__init__(bench.arguments("-", small.split()), records.Writer())
+        self.note, self.losses, self.operations, self.say = note, [], [], lambda *text: None
+
+    def steps(self, loader):
+        for batch in super().steps(loader):
+            with Body(self.note) as body:
+                yield batch
+            self.operations.append(body.operations)
+
+    def add(self, loss, correct, count):
+        super().add(loss, correct, count)
+        self.losses.append(loss.detach())
+
+    def numbers(self) -> list[float]:
+        return [loss.item() for loss in self.losses]
+
+
+class Body(TorchDispatchMode):
+    """Counts operations and the bytes that they make; with ``note``, each value that is asked for is a fact ``value``."""
+
+    def __init__(self, note=None):
+        super().__init__()
+        self.operations = self.bytes = 0
+        self.asked = (lambda: note("value")) if note else (lambda: None)
+        self.calls = Asking(self.asked)
+
+    def __enter__(self):
+        self.calls.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self.calls.__exit__(*error)
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        result = operation(*args, **(kwargs or {}))
+        if operation.overloadpacket.__name__ == "_local_scalar_dense" and self.calls.inside != "one_hot":
+            self.asked()  # what one_hot asks for is a check that it makes on a CPU only
+        self.operations += 1
+        if isinstance(result, torch.Tensor) and not operation.is_view:
+            self.bytes += result.numel() * result.element_size()
+        return result
+
+
+class Asking(TorchFunctionMode):
+    """Hears of what reads a tensor's values without an operation of its own. ``inside``: the function of torch that we are in."""
+
+    def __init__(self, asked):
+        super().__init__()
+        self.asked, self.inside = asked, ""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function in ASKING:
+            self.asked()
+        self.inside = function.__name__
+        try:
+            return function(*args, **(kwargs or {}))
+        finally:
+            self.inside = ""
+
+
+class Unpacked:
+    """Counts how often a member of a zip archive is opened, in this process and those that it forks."""
+
+    def __init__(self, note):
+        self.note, self.shared = note, mmap.mmap(-1, 8)
+
+    @property
+    def total(self) -> int:
+        return struct.unpack("q", self.shared[:8])[0]
+
+    def __enter__(self):
+        self.original = original = zipfile.ZipFile.open
+
+        def opened(archive, name, mode="r", **options):
+            if mode == "r":
+                self.shared[:8] = struct.pack("q", self.total + 1)
+                self.note("read", member=str(name))
+            return original(archive, name, mode, **options)
+
+        zipfile.ZipFile.open = opened
+        return self
+
+    def __exit__(self, *_):
+        zipfile.ZipFile.open = self.original

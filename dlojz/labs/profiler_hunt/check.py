@@ -1,0 +1,80 @@
+"""profiler_hunt: the cause is gone in each of the three scripts, by what it does and not by the clock; it learns as before."""
+
+from dlojz.labs.checking import expect
+
+STEPS, BATCH, ANSWERS = 12, 8, 40  # of the runs in calls.py; what slow_faces.py answers
+FEW = 4  # operations more than the kit's own, for each letter of a batch
+
+
+def check(probe):
+    shapes, letters, faces = (probe.call(f"hunt/slow_{name}.py", name) for name in ("shapes", "letters", "faces"))
+    shapes_are_unpacked_once(shapes)
+    learns_as_before(shapes, "slow_shapes.py", "profiler_hunt.shapes")
+    probe.verified.append("slow_shapes.py: the archive is unpacked once, and a batch takes from memory what it needs")
+    letters_are_counted_at_once(letters)
+    learns_as_before(letters, "slow_letters.py", "profiler_hunt.letters")
+    probe.verified.append("slow_letters.py: a few operations count a batch, no step asks for a value, and the table is right")
+    faces_are_answered_at_once(faces)
+    learns_as_before(faces, "slow_faces.py", "profiler_hunt.faces")
+    probe.verified.append("slow_faces.py: a step takes as few operations for 40 answers as for one")
+    probe.unverified.append("how much faster they are: compare your runs")
+
+
+def shapes_are_unpacked_once(run):
+    reads, last = run.need("reads").count, next(reversed(run.all("read")), None)
+    expect(reads < STEPS,
+           saw=f"slow_shapes.py: in {STEPS} steps of {BATCH} images, arrays of the archive are unpacked {reads} times",
+           expected="what the archive holds is unpacked once, before the first step",
+           look=last)
+    item = run.all("item")[-1].bytes
+    expect(item < 2**15,
+           saw=f"slow_shapes.py: to get one image of 256 bytes, {item:,} bytes are written",
+           expected="an image is taken from the array without copying the others",
+           look="profiler_hunt.shapes")
+
+
+def letters_are_counted_at_once(run):
+    training, table = run.need("training"), run.need("table")
+    values = run.all("value")
+    expect(len(values) < STEPS // 2,
+           saw=f"slow_letters.py: {STEPS} steps of {BATCH} letters ask for {len(values)} values of tensors; on a GPU the "
+               "process waits each time",
+           expected="what is counted stays a tensor, and no step asks for its value",
+           look=values and values[-1])
+    more = training.operations[-1] - training.kits_operations[-1]
+    expect(more <= FEW * BATCH,
+           saw=f"slow_letters.py: a step with {BATCH} letters comes to {training.operations[-1]:,} operations, most to count",
+           expected="a few operations count the whole batch, however many letters it has",
+           look="profiler_hunt.letters")
+    counted, there = (sum(map(sum, each)) for each in (table.mine, table.kits))
+    expect(counted == there,
+           saw=f"slow_letters.py: the table has counted {counted} letters out of {there}",
+           expected="each letter counts, also where two of a batch belong to the same place of the table",
+           look="profiler_hunt.letters")
+    expect(table.mine == table.kits,
+           saw="slow_letters.py: the table has other numbers in it than the one that counts letter by letter",
+           expected="the row is the letter that it was, the column the one that was read",
+           look="profiler_hunt.letters")
+
+
+def faces_are_answered_at_once(run):
+    training = run.need("training")
+    more = training.operations[-1] - training.kits_operations[-1]
+    expect(more < ANSWERS,
+           saw=f"slow_faces.py: a step comes to {training.operations[-1]:,} operations, so some are still done answer by answer",
+           expected="all answers come out of the same few operations, and so does their loss",
+           look="profiler_hunt.faces")
+
+
+def learns_as_before(run, name, fence):
+    training = run.need("training")
+    other = next((step for step, pair in enumerate(zip(training.losses, training.kits_losses), 1) if differ(*pair)), 0)
+    expect(not other,
+           saw=f"{name}: with the same seed the loss of step {other} is {training.losses[other - 1]:.4f}, and it was "
+               f"{training.kits_losses[other - 1]:.4f}",
+           expected="the script is faster and learns the same",
+           look=fence)
+
+
+def differ(one: float, other: float) -> bool:
+    return not abs(one - other) <= 1e-3 * max(1, abs(other))
