@@ -19,7 +19,7 @@ _SIZES = {
     "cluster": ("--amp bf16 --channels-last", 45, 20, (64, 128, 256)),
 }
 # A model so light that feeding it is the work. A GPU is fast enough to starve with any.
-_LIGHT = {"laptop": "--model shufflenet_v2_x0_5 --batch-size 32"}
+_LIGHT = {"laptop": ("--model shufflenet_v2_x0_5 --batch-size 32", 32)}
 _MOST_WORKERS = 16  # for one process
 
 
@@ -28,8 +28,8 @@ class Sized:
     """Commands for `submit`, to which a lab adds its switches.
 
     ``run`` reads photos, ``random`` is the same on random images, ``short`` a few steps of ``run``, for a sweep over ``batches``.
-    ``feed`` and ``feed_random``: the same two for a model that has to wait for its images. ``workers``: loader processes for one
-    training process. ``ranks``: how many processes train together.
+    ``feed`` and ``feed_random``: the same two for a model that has to wait for its images, ``feed_batch`` at a time.
+    ``workers``: loader processes for one training process. ``ranks``: how many processes train together.
     """
 
     scale: str
@@ -38,6 +38,7 @@ class Sized:
     short: str
     feed: str
     feed_random: str
+    feed_batch: int
     workers: int
     ranks: int
     batches: tuple[int, ...]
@@ -57,9 +58,9 @@ def sized(scale: str = "") -> Sized:
     def command(data: str, steps: int, light: str = "") -> str:
         return " ".join(f"train.py --test --test-steps {steps} --data {data} {light} {switches}".split())
 
-    light = _LIGHT.get(chosen, "")
+    light, batch = _LIGHT.get(chosen, ("", sites.sizes(chosen).batch_size))
     return Sized(chosen, command("photos", steps), command("random", steps), command("photos", few),
-                 command("photos", steps, light), command("random", steps, light), _workers(chosen, site), ranks, batches)
+                 command("photos", steps, light), command("random", steps, light), batch, _workers(chosen, site), ranks, batches)
 
 
 def _workers(scale: str, site: sites.Site) -> int:
