@@ -175,7 +175,7 @@ def said_sync(row) -> str:
     """``aten::item in forward, 20 times a step, 3.1 ms of waiting (train.py(12): train)``"""
     where = f" in {row.where}" if row.where else ""
     line = f" ({row.line})" if row.line else ""
-    times = "once a step" if round(row.count, 1) == 1 else f"{row.count:.{0 if row.count >= 2 else 1}f} times a step"
+    times = "once a step" if round(row.count, 2) == 1 else f"{words.count(row.count)} times a step"
     return f"{row.asked}{where}, {times}, {_ms(row.seconds)} of waiting{line}"
 
 
@@ -186,7 +186,8 @@ def _communication(facts: Facts) -> list[str]:
         known = [one.bytes for one in found if one.bytes is not None]
         size = f" with {megabytes(sum(known) / facts.steps)}" if known else ""
         part = words.share(hidden / whole) if whole else "0%"
-        out.append(f"{len(found) / facts.steps:.0f} collectives a step{size}; {part} of their time is hidden behind computing")
+        count = words.count(len(found) / facts.steps)
+        out.append(f"{count} collectives a step{size}; {part} of their time is hidden behind computing")
     return out
 
 
@@ -205,8 +206,9 @@ def _memory(facts: Facts) -> list[str]:
         rows = [(kind, seconds) for kind, seconds in facts.kinds.items() if kind not in ARITHMETIC and kind != "collective"]
         out.append("most of it: " + ", ".join(f"{kind} {_ms(seconds)}" for kind, seconds in rows[:4]) + " a step")
         if facts.achieved.get("thin"):
-            out.append(f"{_ms(facts.achieved['thin'])} of convolutions and products that do fewer operations for each byte than "
-                       "this card can while it fetches one")
+            thin = _ms(facts.achieved["thin"])
+            out.append(f"{thin} of convolutions and products that do fewer operations for each byte than this card can while it "
+                       "fetches one")
     else:
         rows = [row for row in facts.operators if not is_product(row.name)][:4]
         out.append("most of it: " + ", ".join(f"{row.name} {_ms(row.seconds)}" for row in rows) + " a step")
@@ -231,7 +233,12 @@ def _flops(value: float) -> str:
 
 
 def megabytes(value: float) -> str:
-    return words.gigabytes(value) if value >= 1e9 else f"{words.number(value / 1e6)} MB"
+    """``16 B``, ``38.4 kB``, ``26.5 MB``, ``1.20 GB``."""
+    if value >= 1e9:
+        return words.gigabytes(value)
+    if value >= 1e5:
+        return f"{words.number(value / 1e6)} MB"
+    return f"{words.number(value / 1e3)} kB" if value >= 1e3 else f"{value:.0f} B"
 
 
 EVIDENCE = {"loader": _loader, "launch": _launch, "synchronisation": _synchronisation, "communication": _communication,

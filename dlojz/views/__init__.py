@@ -5,6 +5,7 @@
     views.curves(jobs, by="epoch")          loss, accuracy, learning rate
     views.memory_sweep(group)               memory and speed against the batch size
     views.scaling(jobs)                     speed against the number of processes, and how much of the ideal that is
+    views.communications(job)               what processes send each other, and how much of it hides behind computing
     views.trace(job)                        why it is not faster: a profiled run's kernels, waits and diagnosis
     views.compare(jobs)                     one table of runs; .sort("images/s"), .csv("runs.csv")
     views.report(jobs, html="report.html")  all of that as one page that opens offline
@@ -16,6 +17,7 @@ as text with the same numbers, and `save("file.html")` writes it as a page.
 import sys
 
 from .board import dashboard
+from .collectives import communications
 from .comparison import compare
 from .lines import curves
 from .memory import memory_sweep
@@ -25,6 +27,6 @@ from .steps import timeline
 from .together import report
 from .traced import trace
 
-__all__ = ["View", "compare", "curves", "dashboard", "memory_sweep", "report", "scaling", "timeline", "trace"]
+__all__ = ["View", "communications", "compare", "curves", "dashboard", "memory_sweep", "report", "scaling", "timeline", "trace"]
 
 views = sys.modules[__name__]  # so that `from dlojz import views` and `dlojz.views` are the same

@@ -8,12 +8,14 @@ from pathlib import Path
 from ..errors import UsageError
 from . import runs
 from .board import dashboard
+from .collectives import communications
 from .comparison import compare
 from .lines import curves
 from .memory import memory_sweep
 from .page import View, write
 from .runs import Run
 from .steps import timeline
+from .traced import facts_of, has_trace, trace
 
 
 class Report(View):
@@ -30,8 +32,8 @@ class Report(View):
 def report(*what, html: str | Path | None = None, against=None) -> Report:
     """Views as one page. Runs get what there is to show of them, views that are given stay as they are; ``html``: write it there.
 
-    Of one run: dashboard, timeline, curves. Of several: their comparison, the memory sweep where they differ in the batch size,
-    curves, and the dashboard of each. Raises UsageError.
+    Of one run: dashboard, timeline, curves, and its trace with its communications where it has one. Of several: their comparison,
+    the memory sweep where they differ in the batch size, curves, and the dashboard and the trace of each. Raises UsageError.
     """
     items = list(_flat(what))
     given = [item for item in items if isinstance(item, View)]
@@ -60,13 +62,22 @@ def _of(found: Sequence[Run], against) -> list[View]:
         return []
     with_steps = [run for run in found if run.record.steps]
     if len(found) == 1:
-        return [dashboard(found[0], against), *((timeline(found[0]), curves(found[0])) if with_steps else ())]
+        shown = [dashboard(found[0], against), *((timeline(found[0]), curves(found[0])) if with_steps else ())]
+        return shown + traced(found[0])
     views: list[View] = [compare(found, against=against)]
     if is_sweep(found):
         views.append(memory_sweep(found))
     if with_steps:
         views.append(curves(with_steps))
-    return views + [dashboard(run, against) for run in found]
+    return views + [view for run in found for view in (dashboard(run, against), *traced(run))]
+
+
+def traced(run: Run) -> list[View]:
+    """The trace of a run that has one, and what its processes sent each other."""
+    if run.folder is None or not has_trace(run.folder):
+        return []
+    _, facts, _ = facts_of(run)
+    return [trace(run), *([communications(run)] if facts is not None and facts.collectives else [])]
 
 
 def is_sweep(found: Sequence[Run]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ SHARES = {
     "synchronisation": ("idle after a synchronisation", CARE),
     "launch": ("waits for a launch", VERMILLION),
     "between": ("between two kernels", GREY),
+    "calls": ("calls operators that do little", VERMILLION),
     "other": ("Python and the rest", GREY),
 }
 
@@ -55,24 +57,42 @@ def facts_of(job) -> tuple[str, Facts | None, list[str]]:
 
     Raises UsageError where there is no such run or file.
     """
-    from .. import traces
-
     if isinstance(job, (str, Path)) and is_file(Path(job).expanduser()):
-        found = traces.analyse(traces.read(job))
+        found = analysed(Path(job).expanduser())
         return Path(job).name, found, found.trace.notes
     run = runs.one(job)
     try:
         if run.folder is None:
             raise UsageError("this record is in no folder, so there is no trace beside it: give the run or its folder")
-        found = traces.analyse(traces.read(run.folder))
+        found = analysed(run.folder)
     except UsageError as error:
         return run.name, None, [*_instead(run), str(error)]
     return run.name, found, found.trace.notes
 
 
+def analysed(where: Path) -> Facts:
+    """What a trace tells, read once for the views that show the same one. Raises UsageError."""
+    from ..traces.reading import locate
+
+    file = locate(where).resolve()
+    state = file.stat()
+    return _analysed(file, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=2)
+def _analysed(file: Path, changed: int, size: int) -> Facts:
+    from .. import traces
+
+    return traces.analyse(traces.read(file))
+
+
 def is_file(path: Path) -> bool:
     """Whether this names the file of a trace, and not a run."""
     return path.is_file() if path.suffix != ".jsonl" else False
+
+
+def has_trace(folder: Path) -> bool:
+    return any(folder.glob("trace.json*")) or any(folder.glob("*.pt.trace.json*"))
 
 
 def _instead(run: Run) -> list[str]:
@@ -125,7 +145,7 @@ def listing(facts: Facts) -> list[tuple[str, str]]:
     if facts.collectives:
         whole = sum(one.seconds for one in facts.collectives)
         hidden = sum(one.hidden for one in facts.collectives) / whole if whole else 0.0
-        count = words.number(len(facts.collectives) / facts.steps)
+        count = words.count(len(facts.collectives) / facts.steps)
         rows.append(("collectives", f"{count} a step, {words.seconds(whole / facts.steps)}, {words.share(hidden)} of it beside "
                                     "computing"))
     if flops := facts.achieved.get("flops"):
@@ -145,7 +165,7 @@ def _top(rows: Sequence, facts: Facts, most: int = 5) -> list[str]:
         name = kind(row.name).short if row.kind else row.name
         cores = ", tensor cores" if row.tensor_cores else ""
         out.append(f"{words.share(row.seconds / facts.seconds)} {name} ({words.seconds(row.seconds)}, "
-                   f"{words.number(row.count)} a step{cores})")
+                   f"{words.count(row.count)} a step{cores})")
     return out
 
 
@@ -222,7 +242,7 @@ def _bars(title: str, rows: Sequence, facts: Facts) -> str:
         part = words.share(row.seconds / facts.seconds)
         svg.text(430, y + 11, f"{words.seconds(row.seconds)}, {part}", 12, "end", opacity=0.85)
         svg.rect(0, y + 15, 430, 8, "currentColor", opacity=0.08, radius=2)
-        svg.rect(0, y + 15, row.seconds / longest * 430, 8, SPEED, f"{row.name}: {words.number(row.count)} times a step",
+        svg.rect(0, y + 15, row.seconds / longest * 430, 8, SPEED, f"{row.name}: {words.count(row.count)} times a step",
                  opacity=1 if solid else 0.45, radius=2)
     return str(svg)
 
@@ -267,7 +287,7 @@ def _step(facts: Facts) -> str:
             svg.rect(x0, panel.top, max(x1 - x0, 0.5), 24, colour, tip, opacity=1 if strong else 0.5)
     panel.axis_x("", say=lambda value: f"{short(value)} {unit}")
     how = "Solid: convolutions and matrix products. Pale: what mostly waits for memory."
-    return str(svg) + legend(_named(lanes)) + page.quiet(how)
+    return str(svg) + legend(named(lanes)) + page.quiet(how)
 
 
 Span = tuple[float, float, str, bool, str]  # from, to, colour, strong, what the pointer shows
@@ -302,7 +322,7 @@ def lanes_of(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Spa
              for first, last in analysis.loader(trace_) if first < end and last > begin]
     lanes = [("CPU", sorted([*phases, *waits]))]
     if not facts.on_gpu:
-        lanes.append(("operators", analysis_spans(facts, begin, end)))
+        lanes.append(("operators", operators(facts, begin, end)))
     else:
         syncs = [(call.begin, call.end, CARE, True, f"{call.name}: {words.seconds(call.seconds)}")
                  for call in analysis.waits(trace_) if call.begin < end and call.end > begin]
@@ -314,7 +334,7 @@ def lanes_of(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Spa
     return [*lanes, *([("collectives", sorted(sent))] if sent else [])]
 
 
-def analysis_spans(facts: Facts, begin: float, end: float) -> list[Span]:
+def operators(facts: Facts, begin: float, end: float) -> list[Span]:
     """Operators of a CPU by their own time: the innermost, in the colour of their phase."""
     from ..traces.analysis import Phases, is_product
 
@@ -368,7 +388,7 @@ def merged(spans: Sequence[Span], begin: float, end: float) -> list[Span]:
     return out
 
 
-def _named(lanes: Sequence[tuple[str, Sequence[Span]]]) -> list[tuple[str, str]]:
+def named(lanes: Sequence[tuple[str, Sequence[Span]]]) -> list[tuple[str, str]]:
     used = {span[2] for _, spans in lanes for span in spans}
     names = [("waits for the loader", PHASE["loading"]), ("copy", PHASE["copy"]), ("forward", PHASE["forward"]),
              ("backward", PHASE["backward"]), ("update", PHASE["update"]), ("collective", COLLECTIVE),

@@ -73,6 +73,11 @@ def share(value: float) -> str:
     return f"{value:.0%}" if value >= 0.0095 or not value else f"{value:.1%}"
 
 
+def count(value: float) -> str:
+    """A number of times on average: ``3``, ``1.5``, ``1,204``."""
+    return f"{value:,.0f}" if value >= 20 or abs(value - round(value)) < 0.005 else number(value)
+
+
 def counted(count: int, word: str, plural: str = "") -> str:
     return f"{count:,} {word if count == 1 else plural or word + 's'}"
 

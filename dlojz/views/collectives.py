@@ -1,0 +1,210 @@
+"""`communications`: what processes send each other in a step, how long it takes, and how much of that hides behind computing."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from . import page, words
+from .page import View
+from .svg import COLLECTIVE, GREY, SPEED, Panel, Svg, legend, short
+from .traced import WIDTH, about, drawn, facts_of, merged, named, nothing, on, operators, streams
+
+if TYPE_CHECKING:
+    from ..traces import Facts
+    from ..traces.analysis import Collective
+
+MOST = 12  # collectives of a step that get a row of their own in the picture
+SIDE = 150  # pixels for their names
+PALE = 0.45
+
+
+def communications(job) -> View:
+    """The collectives of a step by kind: how many, bytes, time, how fast, and what of it is hidden behind computing.
+
+    ``job``: a job, a run's name or folder, or the file of a trace. Raises UsageError where there is no such run or file; a run
+    without a trace, or of one process, gives a view that says so.
+    """
+    name, found, why = facts_of(job)
+    title = f"communications of {name}"
+    if found is None:
+        return nothing(title, why)
+    if not found.collectives:
+        return nothing(title, [none(found), *why])
+    head, cells = table(found)
+    said = findings(found)
+    text = "\n".join([f"{title}: {about(found)}", page.table(head, cells), *said, *(f"note: {line}" for line in why)])
+    body = [page.headline(f"Communications of {name}", about(found)), *(page.note(line, COLLECTIVE) for line in why)]
+    body += [_bar(found), _step(found), page.table_html(head, cells, {"time": _lengths(found)})]
+    body += [f'<div style="margin: 3px 0">{html.escape(line)}</div>' for line in said]
+    return View(title, text, "".join(body))
+
+
+def none(facts: Facts) -> str:
+    """Why a trace holds no collective."""
+    if facts.trace.world_size == 1:
+        return "one process trained here: there is nobody to send anything to. Run it with more (--gpus 2 or --processes 2)"
+    return "no collective is in the trace: none was under way in the steps that it holds"
+
+
+# --- in words ------------------------------------------------------------------------------------------------------------
+
+
+def groups(facts: Facts) -> list[tuple[str, str, list[Collective]]]:
+    """By kind and phase, those that take most first."""
+    found: dict[tuple[str, str], list[Collective]] = {}
+    for one in facts.collectives:
+        found.setdefault((one.kind, one.phase), []).append(one)
+    return sorted(((*key, some) for key, some in found.items()), key=lambda group: -sum(one.seconds for one in group[2]))
+
+
+def table(facts: Facts) -> tuple[list[str], list[list[str]]]:
+    from ..traces.diagnosis import megabytes
+
+    steps = facts.steps
+    head = ["collective", "phase", "a step", "bytes", "time", "hidden", "GB/s", "largest"]
+    cells = []
+    for kind, phase, some in groups(facts):
+        seconds = sum(one.seconds for one in some)
+        hidden = sum(one.hidden for one in some)
+        known = [one.bytes for one in some if one.bytes is not None]
+        whole = len(known) == len(some)
+        speed = sum(known) / seconds / 1e9 if whole and seconds else 0.0
+        cells.append([kind, phase or "-", words.count(len(some) / steps), megabytes(sum(known) / steps) if whole else "-",
+                      words.seconds(seconds / steps), part(hidden, seconds), words.number(speed) if speed > 0.001 else "-",
+                      megabytes(max(known)) if known else "-"])
+    return head, cells
+
+
+def part(some: float, whole: float) -> str:
+    return words.share(round(some / whole, 3)) if whole else "-"
+
+
+def _lengths(facts: Facts) -> list[float]:
+    times = [sum(one.seconds for one in some) for _, _, some in groups(facts)]
+    return [time / max(times) if max(times) else 0.0 for time in times]
+
+
+def findings(facts: Facts) -> list[str]:
+    """The same in sentences."""
+    from ..traces.diagnosis import megabytes
+
+    steps, found = facts.steps, facts.collectives
+    seconds, hidden = under_way(facts)
+    known = [one.bytes for one in found if one.bytes is not None]
+    backends = sorted({one.backend for one in found})
+    size = f", {megabytes(sum(known) / steps)}" if len(known) == len(found) else ""
+    out = [f"{words.count(len(found) / steps)} collectives a step{size}, by {' and '.join(backends)}; one is under way for "
+           f"{words.seconds(seconds)} of a step of {words.seconds(facts.seconds)}."]
+    alone = f"{words.seconds(facts.shares['communication'])} a step ({words.share(facts.share('communication'))})"
+    out.append(f"{part(hidden, seconds)} of that is hidden behind computing; for {alone} the device does nothing else.")
+    backward = [one for one in found if one.phase == "backward" and one.kind == "all_reduce"]
+    if backward:
+        inside = part(sum(one.hidden for one in backward), sum(one.seconds for one in backward))
+        buckets = words.count(len(backward) / steps)
+        out.append(f"Gradients go in {buckets} buckets a step beside the backward pass: {inside} of their time is hidden.")
+    if backends == ["nccl"]:
+        out.append("A kernel of NCCL begins when its own process is there and waits for the others: its time holds both.")
+    if len(known) < len(found):
+        out.append("The bytes of some are not recorded: record_shapes=True in torch.profiler.profile.")
+    if facts.trace.world_size > 1:
+        rank = facts.trace.distributed.get("rank", 0)
+        out.append(f"This is rank {rank} of {facts.trace.world_size}: others may wait elsewhere.")
+    return out
+
+
+def under_way(facts: Facts) -> tuple[float, float]:
+    """For how long in a step at least one collective is under way, and for how long of that something is computed."""
+    from ..traces import intervals
+
+    spans = intervals.union((one.begin, one.end) for one in facts.collectives)
+    spans = intervals.within(spans, facts.begin, facts.end)
+    return (intervals.total(spans) / facts.steps, intervals.total(intervals.common(spans, facts.compute_spans)) / facts.steps)
+
+
+# --- the picture ---------------------------------------------------------------------------------------------------------
+
+
+def _bar(facts: Facts) -> str:
+    """A step: computing alone, both at once, communication alone, neither."""
+    sent, both = under_way(facts)
+    computing = intervals_of_compute(facts)
+    alone = max(0.0, sent - both)
+    rest = facts.seconds - computing - alone
+    parts = [("computes", computing - both, SPEED, 1.0), ("computes and communicates", both, COLLECTIVE, PALE),
+             ("communicates, computes nothing", alone, COLLECTIVE, 1.0), ("neither", rest, GREY, 1.0)]
+    svg = Svg(WIDTH, 34, "how much of a step communication takes")
+    x = 0.0
+    for name, seconds, colour, strong in parts:
+        wide = max(0.0, seconds) / facts.seconds * WIDTH
+        svg.rect(x, 0, wide, 34, colour, f"{name}: {words.seconds(max(0.0, seconds))}", opacity=strong)
+        if wide > 50:
+            fill = "currentColor" if strong < 1 else on(colour)
+            svg.text(x + wide / 2, 22, words.share(seconds / facts.seconds), 13, "middle", 600, fill=fill)
+        x += wide
+    shown = [(f"{name} {words.seconds(seconds)}", colour + ("" if strong == 1 else f"{round(strong * 255):02x}"))
+             for name, seconds, colour, strong in parts if seconds > 0.002 * facts.seconds]
+    title = f'<div style="font-size: 13px"><span style="{page.QUIET}">a step</span> ' \
+            f'<span style="font-weight: 600">{words.seconds(facts.seconds)}</span></div>'
+    return title + str(svg) + legend(shown)
+
+
+def intervals_of_compute(facts: Facts) -> float:
+    """Seconds of a step in which something is computed."""
+    from ..traces import intervals
+
+    return intervals.total(intervals.within(facts.compute_spans, facts.begin, facts.end)) / facts.steps
+
+
+def _step(facts: Facts) -> str:
+    """One step: above what is computed, below a row for each collective, solid where nothing is computed beside it."""
+    from ..traces import intervals
+
+    begin, end, number = drawn(facts)
+    there = sorted((one for one in facts.collectives if one.begin < end and one.end > begin), key=lambda one: one.begin)
+    largest = sorted(there, key=lambda one: -one.seconds)[:MOST]
+    shown = [one for one in there if one in largest]
+    if not shown:
+        return ""
+    unit, second = ("ms", 1e-3) if end - begin < 1 else ("s", 1.0)
+    top, tall = 60, 21
+    svg = Svg(WIDTH, top + tall * len(shown) + 30, "the collectives of one step on a time axis")
+    name = f"step {number:,}" if number is not None else "all of it"
+    svg.text(SIDE, 16, f"{name} from near: {words.seconds(end - begin)}", 13, weight=600)
+    for title, spans in working(facts, begin, end):
+        panel = Panel(svg, SIDE, 28, WIDTH - SIDE - 16, 24, (0, (end - begin) / second), (0, 1))
+        svg.text(SIDE - 10, 44, title, 12, "end", 600)
+        svg.rect(SIDE, 28, panel.width, 24, "currentColor", opacity=0.06)
+        for first, last, colour, strong, tip in merged(spans, begin, end):
+            x0, x1 = panel.px((first - begin) / second), panel.px((last - begin) / second)
+            svg.rect(x0, 28, max(x1 - x0, 0.5), 24, colour, tip, opacity=1 if strong else 0.5)
+    panel = Panel(svg, SIDE, top, WIDTH - SIDE - 16, tall * len(shown), (0, (end - begin) / second), (0, 1))
+    for row, one in enumerate(shown):
+        y = top + tall * row
+        svg.text(SIDE - 10, y + 13, label(one), 12, "end")
+        span = intervals.within([(one.begin, one.end)], begin, end)
+        tip = f"{label(one)}: {words.seconds(one.seconds)}, {part(one.hidden, one.seconds)} hidden"
+        for spans, strong in ((span, PALE), (intervals.minus(span, facts.compute_spans), 1.0)):
+            for first, last in spans:
+                x0, x1 = panel.px((first - begin) / second), panel.px((last - begin) / second)
+                if strong < 1 or x1 - x0 > 0.7:  # the moments between two kernels are too short to be seen
+                    svg.rect(x0, y + 2, max(x1 - x0, 0.7), tall - 5, COLLECTIVE, tip, opacity=strong)
+    panel.axis_x("", say=lambda value: f"{short(value)} {unit}")
+    left = f", the {len(there) - len(shown)} shortest left out" if len(there) > len(shown) else ""
+    how = f"Below, a row for each collective{left}. Solid: nothing is computed beside it. Pale: hidden behind computing."
+    return str(svg) + legend(named(working(facts, begin, end))) + page.quiet(how)
+
+
+def working(facts: Facts, begin: float, end: float) -> list[tuple[str, list]]:
+    """What is computed: of a GPU its busiest stream without collectives, of a CPU its operators."""
+    if not facts.on_gpu:
+        return [("operators", operators(facts, begin, end))]
+    lanes = [(title, spans) for title, spans in streams(facts, begin, end)
+             if title != "GPU copies" and any(span[2] != COLLECTIVE for span in spans)]
+    return sorted(lanes, key=lambda lane: -sum(span[1] - span[0] for span in lane[1]))[:1]
+
+
+def label(one: Collective) -> str:
+    from ..traces.diagnosis import megabytes
+
+    return f"{one.kind} {megabytes(one.bytes)}" if one.bytes is not None and one.bytes >= 1e4 else one.kind
