@@ -4,7 +4,8 @@ On a GPU each moment of the measured stretch gets one name, the first that fits:
 
 ``compute``          a kernel runs that is no collective
 ``communication``    a collective runs, and nothing beside it (on the CPU's threads, with gloo)
-``copy``             a copy between host and device runs, and nothing beside it
+``copy``             a copy between host and device runs, and nothing beside it; or the GPU has run dry behind the copy of a batch
+                     that held the CPU
 and where the GPU has nothing to do
 ``loader``           the process waits for its loader
 ``synchronisation``  the CPU had waited for the GPU when the GPU ran dry: it could not queue work ahead
@@ -31,6 +32,7 @@ from .reading import PRODUCTS, Call, Trace, Work
 
 PHASES = ("idle", "copy", "forward", "backward", "update")
 LOADER = "enumerate(DataLoader)"
+BATCH = 1e6  # bytes: what is sent to the GPU at once and is larger is a batch, what is smaller a value
 CLOCKS = 10e-6  # seconds by which the clocks of CPU and GPU in a trace may differ, and a returning call may be late
 SYNCS = frozenset(("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy", "cudaMemcpy2D",
                    "cudaFree", "cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "hipStreamSynchronize",
@@ -283,12 +285,14 @@ def _gpu(trace: Trace) -> Facts:
     communication = intervals.minus(_spans(collective, begin, end), compute)
     copies = intervals.minus(intervals.minus(_spans(copying, begin, end), compute), communication)
     facts.busy = intervals.total(_spans([item for item in work if item.kind == "kernel"], begin, end)) / (end - begin)
-    facts.shares = {"compute": intervals.total(compute), "communication": intervals.total(communication),
-                    "copy": intervals.total(copies)}
+    sent = intervals.common(copies, _sending(trace))  # gloo takes its way through the host
+    facts.shares = {"compute": intervals.total(compute), "communication": intervals.total(communication) + intervals.total(sent),
+                    "copy": intervals.total(copies) - intervals.total(sent)}
     idle = intervals.minus([(begin, end)], intervals.union([*compute, *communication, *copies]))
     syncs = waits(trace)
     blame = _blame(trace, work, idle, syncs)
     facts.shares["communication"] += blame["communication"]
+    facts.shares["copy"] += blame["copy"]
     facts.shares |= {name: blame[name] for name in ("loader", "synchronisation", "launch", "between")}
     facts.shares = {name: seconds / steps for name, seconds in facts.shares.items()}
     facts.syncs = _sync_rows(trace, syncs, blame["by"], steps, Phases(facts.phases))
@@ -350,11 +354,13 @@ def waits(trace: Trace) -> list[Call]:
 
 def _blame(trace: Trace, work: list[Work], idle: Spans, syncs: list[Call]) -> dict:
     """Why the GPU had nothing to do, for each gap; ``by``: seconds for each synchronisation."""
-    out = {"loader": 0.0, "synchronisation": 0.0, "launch": 0.0, "between": 0.0, "communication": 0.0, "by": defaultdict(float)}
+    out = dict.fromkeys(("loader", "synchronisation", "launch", "between", "communication", "copy"), 0.0)
+    out["by"] = defaultdict(float)
+    batches = _batches(trace)
     feeding = loader(trace)
     begins = [call.begin for call in syncs]
     starts = [item.begin for item in work]
-    sending = intervals.union((call.begin, call.end) for call in _hosted(trace))
+    sending = _sending(trace)
     for begin, end in idle:
         waited = intervals.common([(begin, end)], _near(feeding, begin, end))
         sent = intervals.minus(intervals.common([(begin, end)], _near(sending, begin, end)), waited)
@@ -369,11 +375,23 @@ def _blame(trace: Trace, work: list[Work], idle: Spans, syncs: list[Call]) -> di
             continue
         sync = _holding(syncs, begins, begin)
         if sync is not None:
-            out["synchronisation"] += rest
+            asked = _outermost(sync)
+            of_batch = id(sync) in batches or id(asked) in batches
+            out["copy" if of_batch else "synchronisation"] += rest
             out["by"][id(sync)] += rest
         else:
             out["launch"] += rest
     return out
+
+
+def _batches(trace: Trace) -> set[int]:
+    """The calls, and the operators around them, that send a batch to the GPU."""
+    found: set[int] = set()
+    for item in trace.work:
+        size = (item.args or {}).get("bytes")
+        if item.kind == "memcpy" and "HtoD" in item.name and item.call and isinstance(size, (int, float)) and size >= BATCH:
+            found |= {id(item.call), id(_outermost(item.call) or item.call)}
+    return found
 
 
 def _near(spans: Spans, begin: float, end: float) -> Spans:
@@ -577,6 +595,10 @@ def _size(call: Call) -> float | None:
 def _hosted(trace: Trace) -> list[Call]:
     """The collectives that threads of the CPU do."""
     return [call for call in trace.calls if call.kind == "range" and call.name.startswith(("gloo:", "mpi:"))]
+
+
+def _sending(trace: Trace) -> Spans:
+    return intervals.union((call.begin, call.end) for call in _hosted(trace))
 
 
 def _gloo(facts: Facts, compute: Spans) -> list[Collective]:
