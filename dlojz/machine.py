@@ -30,6 +30,18 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     return platform.processor() or platform.machine()
 
 
+def host_memory_total() -> int | None:
+    """Bytes of memory that this process may use at most: the machine's, or the limit of its job or container; None: not known."""
+    from .doctor.hardware import look_memory
+    from .doctor.look import CouldNotLook, System
+
+    try:
+        memory = look_memory(System())
+    except (CouldNotLook, OSError, ValueError):
+        return None
+    return memory["limit"] or memory["total"]
+
+
 def git_state(folder: Path) -> dict | None:
     """``{"commit": …, "dirty": bool}`` of the checkout that holds ``folder``, or None."""
 
@@ -57,6 +69,7 @@ def describe(device) -> dict:
         "cores_allowed": cores_allowed(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "host_memory_total": host_memory_total(),
     }
     versions = {"dlojz": __version__, "python": platform.python_version(), "torch": torch.__version__,
                 "torchvision": torchvision.__version__}

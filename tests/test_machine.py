@@ -22,6 +22,7 @@ def test_what_a_start_event_says():
     said = machine.describe(torch.device("cpu"))
     assert said["versions"]["torch"] == torch.__version__ and said["machine"]["device"] == "cpu"
     assert 1 <= said["machine"]["cores_allowed"] <= said["machine"]["cores"] and said["machine"]["cpu"]
+    assert 10**8 < said["machine"]["host_memory_total"] < 10**14
     assert "gpu" not in said["machine"] and machine.gpu_uuid(torch.device("cpu")) is None
 
 

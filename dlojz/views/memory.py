@@ -13,6 +13,9 @@ from .svg import BAD, CARE, GREY, MEMORY, POWER, SPEED, Panel, Svg, legend, nice
 STATES = {"adam": 2, "adamw": 2, "lamb": 2}  # numbers that an optimizer keeps per parameter; SGD keeps one with momentum
 
 
+FAR = 4  # a host's limit is drawn where it is at most so many times the largest measurement
+
+
 @dataclass(frozen=True)
 class Fit:
     """Memory in bytes = ``model`` + ``image`` x images of a batch."""
@@ -98,7 +101,7 @@ def table(known: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
 def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
     """What the runs say, in sentences."""
     out = []
-    run, limit = known[0], known[0].machine.get("gpu_memory")
+    run, limit = known[0], known[0].limit
     if fitted:
         whose = "the model with its gradients and optimizer" + ("" if run.on_gpu else ", Python and its libraries")
         out.append(f"{words.gigabytes(fitted.model)} do not depend on the batch ({whose}); "
@@ -110,9 +113,10 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
     if parts := counted(run):
         total = words.gigabytes(sum(size for _, size in parts))
         out.append("By count: " + ", ".join(f"{name} {words.gigabytes(size)}" for name, size in parts) + f", together {total}.")
-    if (line := reserved(known)) and limit:
-        out.append(f"What the allocator reserves would fill the card's {words.gigabytes(limit)} at a batch of about "
-                   f"{line.largest(limit):,}.")
+    line = reserved(known) if run.on_gpu else fitted
+    if line and limit:
+        what = "What the allocator reserves" if run.on_gpu else "The process"
+        out.append(f"{what} would fill {of(run)} {words.gigabytes(limit)} at a batch of about {line.largest(limit):,}.")
     broke = [run.start["batch_size"] for run in known if run.state == "OUT_OF_MEMORY"]
     held = [run.start["batch_size"] for run in known if run.state == "COMPLETED"]
     if broke:
@@ -122,6 +126,11 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
         speed, batch = max(timed)
         out.append(f"Fastest: a batch of {batch:,} with {words.number(speed)} images/s.")
     return out
+
+
+def of(run: Run) -> str:
+    """Of what the limit is; on a CPU it may be that of a job or container."""
+    return "the card's" if run.on_gpu else "the host's"
 
 
 def notes_on(found: Sequence[Run], known: Sequence[Run]) -> list[str]:
@@ -141,9 +150,12 @@ def notes_on(found: Sequence[Run], known: Sequence[Run]) -> list[str]:
 def _figure(known: Sequence[Run], fitted: Fit | None) -> str:
     width, left, across = 900, 62, 760
     batches = [run.start["batch_size"] for run in known]
-    limit = known[0].machine.get("gpu_memory")
     held = [run for run in known if ended(run)]
-    highest = max([run.memory for run in held] + ([limit] if limit else []), default=0)
+    highest = max((run.memory for run in held), default=0)
+    limit = known[0].limit
+    if limit and not known[0].on_gpu and limit > FAR * highest:
+        limit = None  # a limit far above would leave the measurements no room
+    highest = max(highest, limit or 0)
     top = nice_top(highest * 1.04 / 1e9)
     svg = Svg(width, 500, "memory and images per second against the batch size")
     x = (0, max(batches) * 1.05)
@@ -159,8 +171,8 @@ def _figure(known: Sequence[Run], fitted: Fit | None) -> str:
     if limit:
         y = panel.py(limit / 1e9)
         svg.line(left, y, left + across, y, BAD, 2, dash="7 5")
-        svg.text(left + 6, y - 6, f"the card's {words.gigabytes(limit)}", fill=BAD, weight=600)
-    line = reserved(known)
+        svg.text(left + 6, y - 6, f"{of(known[0])} {words.gigabytes(limit)}", fill=BAD, weight=600)
+    line = reserved(known) if known[0].on_gpu else fitted
     if line and limit:  # on to where it meets the limit, if that is in the picture
         until = min(line.largest(limit), x[1])
         svg.polyline([panel.at(0, line.at(0) / 1e9), panel.at(until, line.at(until) / 1e9)], MEMORY, 1.5, dash="5 4")
@@ -178,7 +190,7 @@ def _figure(known: Sequence[Run], fitted: Fit | None) -> str:
             svg.cross(px, panel.py(0) - 10, CARE, 5, f"batch {run.start['batch_size']}: {run.state.lower()}")
     _speed(svg, known, Panel(svg, left, 306, across, 140, x, (0, 1)), batches)
     entries = [("activations", MEMORY + "59"), ("what does not depend on the batch", MEMORY)] if fitted else []
-    entries += [("dashed: reserved", MEMORY)] if line and limit else []
+    entries += [("dashed: reserved", MEMORY)] if line and limit and known[0].on_gpu else []
     entries += [("images/s", SPEED)] + ([("power", POWER)] if any("power" in run.numbers for run in known) else [])
     return str(svg) + legend(entries)
 

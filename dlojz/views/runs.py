@@ -18,7 +18,7 @@ NUMBERS = frozenset(("step", "epoch", "lr", "images", "seconds", "loading", "idl
            "loss", "accuracy", "bytes", "batch_size", "image_size", "world_size", "global_batch", "parameters",
            "steps_per_epoch", "epochs", "total_steps", "warmup_steps", "resumed_at", "time", "steps", "host_memory",
            "memory_with_workers", "memory_allocated", "memory_reserved", "power", "joules_per_image", "allocated", "reserved",
-           "total", "gpu_memory", "mom", "wd", "accumulate", "num_workers", "prefetch_factor"))
+           "total", "gpu_memory", "host_memory_total", "mom", "wd", "accumulate", "num_workers", "prefetch_factor"))
 TABLES = ("machine", "versions", "args", "switches")
 TEXTS = frozenset(("model", "status", "kind", "message", "advice", "lab", "optimizer", "schedule", "data",
                    "device", "gpu", "cpu"))
@@ -70,6 +70,11 @@ class Run:
         """What ended the run, as it said itself; running out of memory first, as that explains the rest."""
         fatal = [event for event in self.record.errors if event.get("fatal") is not False]
         return next((event for event in fatal if event.get("kind") == "out_of_memory"), fatal[0] if fatal else None)
+
+    @property
+    def limit(self) -> float | None:
+        """Bytes that ``memory`` can't go beyond: the card's, on a CPU those that the process may use of the host."""
+        return self.machine.get("gpu_memory" if self.on_gpu else "host_memory_total")
 
     @property
     def memory(self) -> float | None:

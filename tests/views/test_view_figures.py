@@ -62,6 +62,14 @@ def test_memory_sweep_on_a_cpu_has_no_limit():
     assert "card" not in text and "reserved" not in text
 
 
+@pytest.mark.parametrize(("limit", "drawn"), [(8_000_000_000, True), (800_000_000_000, False)])
+def test_memory_sweep_on_a_cpu_knows_the_hosts_limit(limit, drawn):
+    view = views.memory_sweep(sweep(16, 32, machine={**by_hand.CPU, "host_memory_total": limit}))
+    assert f"The process would fill the host's {limit / 1e9:.{2 if drawn else 1}f} GB at a batch of about" in str(view)
+    assert f"about {120 if drawn else 15_960:,}." in str(view)  # 2 GB and 0.05 GB an image
+    assert ("stroke-dasharray=\"7 5\"" in view._repr_html_()) == drawn
+
+
 def test_memory_sweep_that_cannot_separate():
     assert "Two batch sizes that fit are needed" in str(views.memory_sweep(sweep(64)))
     assert "Two batch sizes that fit are needed" in str(views.memory_sweep(sweep(64, 64)))
