@@ -1,0 +1,70 @@
+"""What the check does with the trainee's loading.py."""
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+WORKERS = 2
+SEQUENCES, BATCH = 1003, 8  # the last batch of each part is a small one
+
+
+class Draws(Dataset):
+    """Each item is what the set's generator draws when it is asked for, in the worker that draws it."""
+
+    def __init__(self):
+        import numpy as np
+
+        self.rng = np.random.default_rng(0)
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.utils.data.get_worker_info().id, int(self.rng.integers(2**62))
+
+
+def seed(module, note):
+    """Two epochs, and the same again: what each worker draws."""
+    for attempt in range(2):
+        loader = DataLoader(Draws(), batch_size=None, num_workers=WORKERS, worker_init_fn=module.seed_worker,
+                            generator=torch.Generator().manual_seed(7))
+        for epoch in range(2):
+            drawn = {worker: [] for worker in range(WORKERS)}
+            for worker, number in loader:
+                drawn[worker].append(number)
+            note("drawn", attempt=attempt, epoch=epoch, workers=[drawn[worker] for worker in range(WORKERS)])
+
+
+def buckets(module, note):
+    """What kinds of batches come for one seed, for the same one again, and for another."""
+    lengths = lengths_of_sentences()
+    epochs = []
+    for seed_ in (1, 1, 2):
+        made = list(module.buckets(lengths, BATCH, torch.Generator().manual_seed(seed_)))
+        batches = [[int(index) for index in batch] for batch in made]
+        indices = sorted(index for batch in batches for index in batch)
+        widths = [max((lengths[index] for index in batch if 0 <= index < SEQUENCES), default=0) for batch in batches]
+        filled = sum(width * len(batch) for width, batch in zip(widths, batches))
+        note("batches", count=len(batches), largest=max(map(len, batches), default=0),
+             small=sum(len(batch) < BATCH for batch in batches), missing=len(set(range(SEQUENCES)) - set(indices)),
+             doubled=len(indices) - len(set(indices)), foreign=sum(not 0 <= index < SEQUENCES for index in indices),
+             waste=1 - sum(lengths[index] for index in indices if 0 <= index < SEQUENCES) / max(1, filled), trend=trend(widths))
+        epochs.append(batches)
+    first, again, other = epochs
+    sets = [{frozenset(batch) for batch in batches} for batches in (first, other)]
+    note("epochs", repeated=first == again, common=len(sets[0] & sets[1]) / max(1, len(sets[0])))
+    by_chance = torch.randperm(SEQUENCES, generator=torch.Generator().manual_seed(3)).split(BATCH)
+    width = sum(max(lengths[index] for index in batch) * len(batch) for batch in by_chance)
+    note("by_chance", waste=1 - sum(lengths) / width)
+
+
+def lengths_of_sentences() -> list[int]:
+    """Log-normal, as lengths of sentences are: half of them below 20 tokens, one in six above 36."""
+    normal = torch.randn(SEQUENCES, generator=torch.Generator().manual_seed(0))
+    return (20 * (0.6 * normal).exp()).round().long().clamp(1, 200).tolist()
+
+
+def trend(widths) -> float:
+    """The correlation of the width of a batch with its place in the epoch: 1 where they come in order."""
+    pairs = torch.tensor([list(range(len(widths))), widths], dtype=torch.float64)
+    found = torch.corrcoef(pairs)[0, 1].item() if len(widths) > 1 else 0.0
+    return found if found == found else 0.0

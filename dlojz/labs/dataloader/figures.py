@@ -1,0 +1,341 @@
+"""Figures for the notebook about the DataLoader: what workers change, the table of trials, what is reachable, chance, padding."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import re
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ... import jobs, machine, views, workspace
+from ...doctor import hardware
+from ...doctor.look import System
+from ...errors import UsageError
+from ...views import runs, words
+from ...views.page import View, headline, listed, note, quiet, table, table_html
+from ...views.page import rows as rows_html
+from ...views.svg import BLUE, CARE, GREEN, GREY, PHASE, Svg, legend
+
+MEASURES = ("images_per_second", "ratio", "step_ms", "loading_ms", "waiting", "first_step_s", "with_workers_gb")
+TRAINING, LOADING = BLUE, "loading.py"
+
+# --- what workers change --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something that lasts: on which lane (-1: the device), which batch, from when to when; ``what``: loading, training, idle."""
+
+    lane: int
+    batch: int
+    begin: float
+    end: float
+    what: str
+
+
+def schedule(loading: float, training: float, workers: int, batches: int, ahead: int = 2) -> list[Span]:
+    """Who does what when: each worker loads every ``workers``-th batch, and has no more than ``ahead`` of them waiting."""
+    spans, free, device, taken = [], [0.0] * max(1, workers), 0.0, []
+    for batch in range(batches):
+        lane = batch % max(1, workers)
+        if workers:
+            room = taken[batch - workers * ahead] if batch >= workers * ahead else 0.0
+            begin = max(free[lane], room)
+        else:
+            begin = device  # the training process loads for itself
+        free[lane] = begin + loading
+        if free[lane] > device:
+            spans.append(Span(-1, batch, device, free[lane], "idle"))
+        taken.append(max(device, free[lane]))
+        spans += [Span(lane, batch, begin, free[lane], "loading"), Span(-1, batch, taken[-1], taken[-1] + training, "training")]
+        device = taken[-1] + training
+    return spans
+
+
+def pipeline(loading: float = 2.6, training: float = 1.0, workers: Sequence[int] = (0, 1, 3), batches: int = 8) -> View:
+    """A loader with so many workers, where loading a batch takes so much longer than training on it."""
+    found = {count: schedule(loading, training, count, batches) for count in workers}
+    scale = 762 / max(span.end for spans in found.values() for span in spans)
+    svg = Svg(900, sum(26 * (max(1, count) + 1) + 16 for count in found), "who does what when, with more and more workers")
+    y, lines = 4, []
+    for count, spans in found.items():
+        name = words.counted(count, "worker") if count else "no workers"
+        svg.text(2, y + 15, name, weight=600)
+        svg.text(2, y + 31, "device at the top", size=11, opacity=0.7)
+        for span in spans:
+            left, wide, top = 130 + span.begin * scale, (span.end - span.begin) * scale, y + 26 * (span.lane + 1)
+            colour = TRAINING if span.what == "training" else PHASE[span.what]
+            svg.rect(left, top, wide - 1, 21, colour, f"{span.what}, batch {span.batch + 1}", 0.85, 2)
+            if wide > 14 and span.what != "idle":
+                svg.text(left + wide / 2, top + 15, span.batch + 1, size=11, anchor="middle", fill="#fff", weight=600)
+        ended = max(span.end for span in spans)
+        waited = sum(span.end - span.begin for span in spans if span.what == "idle")
+        lines.append(f"  {name:<10}  {batches} batches in {ended:.1f}, the device waits {waited / ended:.0%} of that")
+        y += 26 * (max(1, count) + 1) + 16
+    said = f"Time in trainings of a batch; loading a batch takes {loading:g} of them. A model, not a measurement."
+    page = headline("Who does what when") + str(svg)
+    page += legend([("loading", PHASE["loading"]), ("training", TRAINING), ("the device waits", PHASE["idle"])])
+    page += "".join(quiet(line.strip()) for line in lines) + quiet(said)
+    return View("loading beside training", "\n".join(["Who does what when", *lines, said]), page)
+
+
+# --- the trials ------------------------------------------------------------------------------------------------------------
+
+
+def trials(prefix: str = "feed_", against: str = "feed_random") -> views.View:
+    """One table of all runs whose names begin so, which grows with each that completes: `compare`, with what a loader costs."""
+    found = [job for job in jobs if job.name.startswith(prefix)]
+    if not any(job.name == against for job in found):
+        raise UsageError(f"there is no run {against} yet: submit the cell that makes it, then look again")
+    latest = {(job.name, job.command): job for job in found}  # of a run that was repeated, the last one
+    return views.compare(list(latest.values()), against=against, measures=MEASURES)
+
+
+# --- what there is room for ------------------------------------------------------------------------------------------------
+
+
+def room(workers: int, batch_size: int, image_size: int, prefetch: int = 2) -> View:
+    """Cores that this process may use, and shared memory, beside what a loader with so many workers asks for."""
+    need = hardware.loader_needs(workers, prefetch, batch_size, image_size)
+    shm = hardware.look_shm(System())
+    allowed, present = machine.cores_allowed(), os.cpu_count()
+    free = f"{shm['free'] / 1e6:,.0f} MB free" if shm["there"] else "not there on this system"
+    rows = [("cores", f"{allowed} of {present} are for this process (len(os.sched_getaffinity(0)))"),
+            ("workers", f"{workers}, each {prefetch} batches ahead: {workers * prefetch} batches of {batch_size} images of "
+                        f"{image_size} px wait"),
+            ("as uint8", f"{need / 1e6:,.1f} MB in /dev/shm"), ("as float32", f"{4 * need / 1e6:,.1f} MB"),
+            ("/dev/shm", free)]
+    said = []
+    if workers > allowed:
+        said.append(f"{workers} workers on {allowed} cores take turns: no more than one for each core.")
+    if shm["there"] and shm["free"] < 4 * need:
+        said.append("Too little for float32 images: workers would die with a bus error. In a container, --shm-size=8g.")
+    title = "Room for a loader in this process"
+    page = headline(title) + rows_html(rows) + "".join(note(line, CARE) for line in said)
+    return View(title, "\n".join([listed(title, rows), *said]), page)
+
+
+def reachable(random_run="feed_random", images: int = 64) -> View:
+    """How fast one core loads photos, measured now, beside how many the model takes on random data: cores needed, or where the
+    model computes on the same cores, which share of that speed is left."""
+    run = runs.one(random_run)
+    speed = run.numbers.get("images_per_second")
+    if not speed:
+        raise UsageError(f"{run.name} has measured nothing yet: let it complete first")
+    size, cores = run.start["image_size"], run.machine.get("cores_allowed") or machine.cores_allowed()
+    seconds = seconds_to_load(size, images)
+    rows = [("loading", f"{1 / seconds:,.0f} images/s on one core: {seconds * 1000:.2f} ms for an image of {size} px"),
+            ("random data", f"{speed:,.1f} images/s ({run.name})")]
+    if run.on_gpu:
+        rows += [("cores needed", f"{speed * seconds:.1f}, to load as fast as the GPU trains; the run may use {cores}")]
+        said = "A worker keeps one core busy. Where cores are lacking, an image has to become cheaper."
+        share = min(1.0, cores / (speed * seconds))
+    else:
+        training = cores / speed
+        share = training / (training + seconds)
+        rows += [("training", f"{training * 1000:.2f} ms for an image, if the model keeps all {cores} cores busy")]
+        said = "Model and loader share these cores: what loading takes, training lacks, however many workers there are."
+    rows += [("reachable", f"about {share:.0%} of the speed on random data")]
+    title = "What is reachable here"
+    return View(title, "\n".join([listed(title, rows), said]), headline(title) + rows_html(rows) + quiet(said))
+
+
+def seconds_to_load(image_size: int, images: int = 64) -> float:
+    """Seconds of a core for one training image of the photo set, from the file to the tensor."""
+    import torch
+
+    from ... import data
+
+    photos = data.dataset("photos", "train", image_size)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for index in range(4):
+            photos[index]
+        began = time.process_time()  # the time of this process: others on the machine do not count
+        for index in range(images):
+            photos[index]
+        return (time.process_time() - began) / images
+    finally:
+        torch.set_num_threads(threads)
+
+
+# --- the first batch of each epoch -----------------------------------------------------------------------------------------
+
+
+def starts(workers: int = 2, image_size: int = 64, batch_size: int = 8, epochs: int = 3) -> View:
+    """How long an epoch's first batch is waited for, with workers that are started anew and with workers that stay."""
+    import torch
+    from torch.utils.data import DataLoader, Subset
+
+    from ... import data
+
+    photos = Subset(data.dataset("photos", "train", image_size), range(4 * workers * batch_size))
+    waited = {}
+    for name, kept in (("started anew", False), ("persistent_workers", True)):
+        loader = DataLoader(photos, batch_size, num_workers=workers, persistent_workers=kept, generator=torch.Generator())
+        waited[name] = []
+        for _ in range(epochs):
+            began = time.perf_counter()
+            for number, _batch in enumerate(loader):
+                if not number:
+                    waited[name].append(time.perf_counter() - began)
+    title = f"Waiting for the first batch, {words.counted(workers, 'worker')}"
+    head = ["", *(f"epoch {number + 1}" for number in range(epochs))]
+    cells = [[name, *(words.seconds(value) for value in values)] for name, values in waited.items()]
+    longest = max(max(values) for values in waited.values())
+    bars = {head[i + 1]: [values[i] / longest for values in waited.values()] for i in range(epochs)}
+    said = f"{batch_size} images of {image_size} px a batch; a worker is a copy (fork) of this process."
+    page = headline(title) + table_html(head, cells, bars) + quiet(said)
+    return View(title, "\n".join([title, table(head, cells), said]), page)
+
+
+# --- chance ----------------------------------------------------------------------------------------------------------------
+
+SOURCES = ("torch.rand", "random.random", "numpy.random.rand", "the set's own numpy generator")
+
+
+class Chances:
+    """A data set whose items are what four sources of chance give: (worker, torch's, Python's, numpy's global, its own)."""
+
+    def __init__(self, items: int = 4):
+        import numpy as np
+
+        self.items, self.rng = items, np.random.default_rng(0)
+
+    def __len__(self) -> int:
+        return self.items
+
+    def __getitem__(self, index: int) -> tuple[int, float, float, float, float]:
+        import numpy as np
+        import torch
+        from torch.utils.data import get_worker_info
+
+        return get_worker_info().id, torch.rand(()).item(), random.random(), float(np.random.rand()), float(self.rng.random())
+
+
+def draws(worker_init_fn: Callable | None = None, epochs: int = 2, workers: int = 2) -> View:
+    """The first number that each worker draws in each epoch, from four sources; numbers that come twice are marked."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    loader = DataLoader(Chances(2 * workers), batch_size=None, num_workers=workers, worker_init_fn=worker_init_fn,
+                        generator=torch.Generator().manual_seed(1))
+    first: dict[tuple[int, int], tuple] = {}
+    for epoch in range(epochs):
+        for worker, *numbers in loader:
+            first.setdefault((epoch, worker), tuple(numbers))
+    places = sorted(first)
+    head = ["drawn from", *(f"epoch {epoch + 1}, worker {worker}" for epoch, worker in places), ""]
+    cells = []
+    for number, name in enumerate(SOURCES):
+        values = [f"{first[place][number]:.4f}" for place in places]
+        cells.append([name, *values, "" if len(set(values)) == len(values) else "the same again"])
+    title = "What workers draw"
+    colours = {"": [CARE] * len(cells)}
+    return View(title, "\n".join([title, table(head, cells)]), headline(title) + table_html(head, cells, colours=colours))
+
+
+# --- sequences -------------------------------------------------------------------------------------------------------------
+
+
+PROSE = re.compile(r"\s*[A-Z](?!.*(::=|[|]|\+--)).*[.:]\s*", re.DOTALL)  # no code, no grammar, no table
+
+
+def sentences() -> list[int]:
+    """Lengths, in words, of the sentences in Python's own help texts."""
+    from pydoc_data.topics import topics
+
+    lengths = []
+    for text in topics.values():
+        for paragraph in re.split(r"\n\s*\n", text):
+            if PROSE.fullmatch(paragraph):
+                lengths += [len(sentence.split()) for sentence in re.split(r"(?<=[.!?:;])\s", paragraph) if sentence.strip()]
+    return lengths
+
+
+def by_chance(lengths: Sequence[int], batch_size: int, seed: int = 0) -> list[list[int]]:
+    order = list(range(len(lengths)))
+    random.Random(seed).shuffle(order)
+    return [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
+
+
+def waste(lengths: Sequence[int], batches: Sequence[Sequence[int]], width: int = 0) -> float:
+    """Which part of the padded batches is padding; ``width``: that of each batch (0: its longest)."""
+    filled = sum((width or max(lengths[index] for index in batch)) * len(batch) for batch in batches)
+    return 1 - sum(lengths[index] for batch in batches for index in batch) / filled
+
+
+def padding(batch_size: int = 16, shown: int = 6) -> View:
+    """Three ways to pad the sentences of Python's help: to the longest of all, to the longest of the batch, and in the batches
+    that your loading.py makes."""
+    lengths = sentences()
+    chance, notes = by_chance(lengths, batch_size), []
+    ways = [("to the longest of the set", chance, max(lengths)), ("to the longest of the batch", chance, 0)]
+    try:
+        ways.append(("in the batches of your loading.py", own_batches(lengths, batch_size), 0))
+    except UsageError as error:
+        notes.append(str(error))
+    svg = Svg(900, len(ways) * 132 + 4, "batches of sequences and their padding")
+    across = max(lengths) + 0.0
+    lines = []
+    for number, (name, batches, width) in enumerate(ways):
+        y, share = 18 + number * 132, waste(lengths, batches, width)
+        svg.text(2, y - 4, f"{name}: {share:.0%} padding", weight=600)
+        slot = 900 / shown
+        for place, batch in enumerate(batches[:shown]):
+            wide = width or max(lengths[index] for index in batch)
+            x, scale = place * slot, (slot - 12) / across
+            svg.rect(x, y + 2, wide * scale, len(batch) * 6 + 1, GREY, f"padded to {wide} words", 0.6)
+            for row, index in enumerate(batch):
+                svg.rect(x, y + 3 + row * 6, lengths[index] * scale, 4.6, GREEN, f"{lengths[index]} words")
+        lines.append(f"  {name}: {share:.1%} padding, {sum(lengths):,} words in "
+                     f"{round(sum(lengths) / (1 - share)):,} places")
+    middle = sorted(lengths)[len(lengths) // 2]
+    about = (f"{len(lengths):,} sentences of Python's help, {batch_size} a batch; half of them have up to {middle} words, the "
+             f"longest {max(lengths)}")
+    page = headline("Padding", about) + str(svg) + legend([("words", GREEN), ("padding", GREY)])
+    return View("padding", "\n".join([f"Padding: {about}", *lines, *notes]), page + "".join(note(said, CARE) for said in notes))
+
+
+def own_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """What ``buckets`` in the trainee's loading.py makes of these lengths. Raises UsageError where that cannot be."""
+    import torch
+
+    def made():
+        batches = [list(map(int, batch)) for batch in mine("buckets")(lengths, batch_size, torch.Generator().manual_seed(0))]
+        waste(lengths, batches)
+        return batches
+
+    return _in_loading(made)
+
+
+def mine(name: str) -> Callable:
+    """A function of the trainee's own loading.py, as it stands in the file now. Raises UsageError."""
+    file = workspace.find() / LOADING
+
+    def imported():
+        spec = importlib.util.spec_from_file_location(file.stem, file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return getattr(module, name)
+
+    return _in_loading(imported)
+
+
+def _in_loading(work: Callable):
+    """What this gives; an exception out of the trainee's file becomes one line that says where."""
+    try:
+        return work()
+    except UsageError:
+        raise
+    except FileNotFoundError:
+        raise UsageError(f"{LOADING} is not here: `dlojz workspace --update .` brings it back") from None
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        where = "".join(f", line {frame.lineno}" for frame in frames if os.path.basename(frame.filename) == LOADING)
+        raise UsageError(f"{LOADING}{where}: {type(error).__name__}: {error}. Mend it, then check again") from None

@@ -1,0 +1,1 @@
+pass  # TODO: give the data set of this worker a generator of its own.
