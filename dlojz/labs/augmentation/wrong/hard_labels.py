@@ -1,0 +1,5 @@
+# expect: --augment cutmix.*the loss compares with int64 labels(.|\n)*augmentation.batch
+# >>> augmentation.batch
+if mixer is not None:
+    images, _ = mixer(images, labels, step)
+# <<< augmentation.batch
