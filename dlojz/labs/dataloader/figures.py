@@ -129,7 +129,7 @@ def reachable(random_run="feed_random", images: int = 64) -> View:
     size, cores = run.start["image_size"], run.machine.get("cores_allowed") or machine.cores_allowed()
     seconds = seconds_to_load(size, images)
     rows = [("loading", f"{1 / seconds:,.0f} images/s on one core: {seconds * 1000:.2f} ms for an image of {size} px"),
-            ("random data", f"{speed:,.1f} images/s ({run.name})")]
+            ("random data", f"{words.number(speed)} images/s ({run.name})")]
     if run.on_gpu:
         rows += [("cores needed", f"{speed * seconds:.1f}, to load as fast as the GPU trains; the run may use {cores}")]
         said = "A worker keeps one core busy. Where cores are lacking, an image has to become cheaper."
