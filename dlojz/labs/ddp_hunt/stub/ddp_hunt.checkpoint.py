@@ -1,3 +1,3 @@
-# Something is wrong from here on. Find it by what the script does.
+# TODO: something is wrong from here on. Find it by what the script does, and mend it.
 if place.is_main:
     torch.save(model.state_dict(), file)

@@ -1,4 +1,4 @@
-# Something is wrong from here on. Find it by what the script does.
+# TODO: something is wrong from here on. Find it by what the script does, and mend it.
 if place.is_main:
     torch.save({"epoch": epoch, "model": net.state_dict()}, file)
     dist.barrier()

@@ -1,4 +1,4 @@
-# Something is wrong from here on. Find it by what the script does.
+# TODO: something is wrong from here on. Find it by what the script does, and mend it.
 optimizer.zero_grad()
 outputs = model.module(points)
 loss = nn.functional.cross_entropy(outputs, labels)
