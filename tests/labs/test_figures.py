@@ -6,9 +6,10 @@ import pytest
 import torch
 import torchvision
 
+from dlojz import sites
 from dlojz.errors import UsageError
 from dlojz.footprint import footprint
-from dlojz.labs import overview
+from dlojz.labs import overview, verbs
 from dlojz.labs.amp import figures as amp
 from dlojz.labs.channels_last import figures as channels_last
 from dlojz.labs.day1 import sized
@@ -94,10 +95,39 @@ def test_every_figure_is_text_and_a_page_that_takes_the_page_s_colours():
 
 
 @pytest.mark.parametrize("scale", ["ci", "laptop", "gpu", "cluster"])
-def test_runs_of_each_scale(scale):
-    here = sized(scale)
-    assert here.run.startswith("train.py --test --data random") and list(here.batches) == sorted(here.batches)
-    assert here.too_large > 4 * here.batches[-1] and here.run in repr(here)
-    if scale in ("ci", "laptop"):  # more than a process can address, in the smaller of the sizes: 32 or 128 pixels
-        side = 128 if scale == "laptop" else 32
-        assert math.log2(here.too_large * 3 * side * side) > 47
+def test_runs_of_each_scale(scale, here):
+    verbs.solve("gpu", yes=True)
+    runs = sized(scale)
+    assert runs.scale == scale
+    assert runs.run.startswith("train.py --test --data random") and list(runs.batches) == sorted(runs.batches)
+    assert runs.too_large > 4 * runs.batches[-1] and runs.run in repr(runs)
+    if scale in ("ci", "laptop"):  # in the smaller of the sizes: 32 or 128 pixels
+        assert more_than_a_process_can_address(runs.too_large, 128 if scale == "laptop" else 32)
+
+
+def more_than_a_process_can_address(images, side):
+    return math.log2(images * 3 * side * side) > 47
+
+
+@pytest.mark.parametrize("scale", ["gpu", "cluster"])
+def test_runs_are_small_until_they_use_the_gpu(scale, here, monkeypatch):
+    """The machine has a GPU, and the script does not use it yet: a GPU's batches would keep the CPU busy for many minutes."""
+    monkeypatch.setattr(sites, "gpus", lambda: ["0"])
+    monkeypatch.setenv("DLOJZ_SCALE", scale)
+    runs = sized()
+    for command in (runs.run, runs.short):
+        assert "--model resnet18 --image-size 64 --batch-size 16" in command, "the defaults are a GPU's"
+    assert max(runs.batches) <= 32 and more_than_a_process_can_address(runs.too_large, 64)
+    assert "the lab gpu is not written yet" in repr(runs)
+    verbs.solve("gpu.device", yes=True)
+    assert "resnet18" in runs.run, "model and images still stay on the CPU"
+    verbs.solve("gpu", yes=True)
+    assert "resnet18" not in runs.run and runs.batches[-1] == 1024 and "not written" not in repr(runs)
+    verbs.reset("gpu.batch")
+    assert "resnet18" in runs.run
+
+
+def test_outside_of_a_workspace_runs_have_the_size_of_the_machine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DLOJZ_WORKSPACE", raising=False)
+    assert sized("gpu").batches[-1] == 1024
