@@ -70,9 +70,7 @@ class QuestionForm:
                 field.value = field is change["owner"]
 
     def _say(self, given) -> None:
-        from .quiz import verdict_html
-
-        self.said.value = verdict_html(self.question, given)
+        self.said.value = self.question.verdict(given).page
         self.button.description = "Answer again"
 
     def _pressed(self, _button) -> None:

@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 
 from ..errors import UsageError
-from . import schema
+from . import schema, show
 from .catalogue import Lab
 
 Answer = str | float | tuple[str, ...]
@@ -95,6 +95,14 @@ class Question:
         if self.kind == "number":
             return f"{answer:g}{f' {self.unit}' if self.unit else ''}"
         return "; ".join(answer) if isinstance(answer, tuple) else answer
+
+    def verdict(self, given: Answer) -> show.Shown:
+        """What is said after an answer: right or not, what is right, why."""
+        right, answer = self.right(given), self.say(self.answer)
+        text = f"Yours: {self.say(given)}. {'Right.' if right else f'Not right: {answer}.'} {self.explanation}"
+        colour = show.GOOD if right else show.BAD
+        page = show.headline("Right." if right else f"Not right. The answer: {answer}", colour) + show.markdown(self.explanation)
+        return show.Shown(show.fill(text), f'<div style="border-left: 3px solid {colour}; padding-left: 8px">{page}</div>')
 
 
 @dataclass(frozen=True)

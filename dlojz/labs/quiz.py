@@ -42,7 +42,7 @@ class Quiz:
         right = asked.right(given)
         events.add(self.here, "quiz", self.lab.id, question=asked.id, answer=given, right=right)
         self.given[asked.id] = given
-        return show.Shown(verdict(asked, given), verdict_html(asked, given))
+        return asked.verdict(given)
 
     @property
     def score(self) -> str:
@@ -52,11 +52,11 @@ class Quiz:
     def __repr__(self) -> str:
         parts = [f"Quiz {self.lab.id}: {self.score}"]
         for number, question in enumerate(self.questions, 1):
-            parts.append(f"{number}. {_fill(question.text)}   [{question.id}]")
+            parts.append(f"{number}. {show.fill(question.text)}   [{question.id}]")
             for letter, option in zip("abcdefghijklmnopqrstuvwxyz", question.options):
                 parts.append(textwrap.fill(option, 110, initial_indent=f"   {letter}  ", subsequent_indent="      "))
             if question.id in self.given:
-                parts.append(textwrap.indent(verdict(question, self.given[question.id]), "   "))
+                parts.append(textwrap.indent(question.verdict(self.given[question.id]).text, "   "))
         left = next((question for question in self.questions if question.id not in self.given), None)
         if left:
             example = {"one": '"a"', "several": '"a", "b"', "number": "12.5"}[left.kind]
@@ -70,7 +70,7 @@ class Quiz:
             rows.append(f"<p>{number}. {show.inline(question.text)}</p>")
             rows.append(f'<ol style="list-style-type: lower-alpha">{options}</ol>' if options else "")
             if question.id in self.given:
-                rows.append(verdict_html(question, self.given[question.id]))
+                rows.append(question.verdict(self.given[question.id]).page)
         return f'<div style="{show.BOX}">{"".join(rows)}</div>'
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
@@ -79,25 +79,6 @@ class Quiz:
         from .forms import quiz_form
 
         return quiz_form(self)._repr_mimebundle_() | {"text/plain": repr(self)}
-
-
-def verdict(question: Question, given: Answer) -> str:
-    """What is said after an answer: right or not, what is right, why."""
-    said = f"Yours: {question.say(given)}. "
-    said += "Right." if question.right(given) else f"Not right: {question.say(question.answer)}."
-    return _fill(f"{said} {question.explanation}")
-
-
-def verdict_html(question: Question, given: Answer) -> str:
-    right = question.right(given)
-    said = "Right." if right else f"Not right. The answer: {question.say(question.answer)}"
-    colour = show.GOOD if right else show.BAD
-    inner = show.headline(said, colour) + show.markdown(question.explanation)
-    return f'<div style="border-left: 3px solid {colour}; padding-left: 8px">{inner}</div>'
-
-
-def _fill(text: str) -> str:
-    return textwrap.fill(" ".join(text.split()), 110)
 
 
 def quiz(lab: str, question: str = "") -> Quiz:

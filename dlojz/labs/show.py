@@ -38,6 +38,11 @@ def headline(words: str, colour: str = "inherit") -> str:
     return f'<div style="font-weight: 600; color: {colour}; margin: 4px 0">{html.escape(words)}</div>'
 
 
+def fill(text: str) -> str:
+    """A paragraph in lines that a terminal shows whole."""
+    return textwrap.fill(" ".join(text.split()), 110)
+
+
 def lines(*each: str) -> str:
     return "".join(f'<div style="margin: 2px 0">{html.escape(line)}</div>' for line in each)
 
