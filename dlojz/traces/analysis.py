@@ -18,6 +18,7 @@ On a CPU the operators are the work: ``compute``, ``calls`` (operators so short 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
@@ -32,8 +33,12 @@ from .reading import PRODUCTS, Call, Trace, Work
 
 PHASES = ("idle", "copy", "forward", "backward", "update")
 LOADER = "enumerate(DataLoader)"
+# Large products reach about this part of a card's peak, while plain copies reach nearly all of its bandwidth: so below this part
+# of the ratio of the two, memory decides.
+REACHED = 0.7
 BATCH = 1e6  # bytes: what is sent to the GPU at once and is larger is a batch, what is smaller a value
 CLOCKS = 10e-6  # seconds by which the clocks of CPU and GPU in a trace may differ, and a returning call may be late
+HALF = re.compile(r"bf16|f16f16|bfloat16|__half|c10::Half|fp16|nvjet_[ht]")  # kernels whose names tell of two bytes a number
 SYNCS = frozenset(("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy", "cudaMemcpy2D",
                    "cudaFree", "cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "hipStreamSynchronize",
                    "hipDeviceSynchronize", "hipEventSynchronize", "hipMemcpyWithStream", "hipMemcpy"))
@@ -150,6 +155,7 @@ class Facts:
     kernels: list[Row] = field(default_factory=list)
     operators: list[Row] = field(default_factory=list)
     tensor_cores: float = 0.0
+    half: float = 0.0
     missed: list[Missed] = field(default_factory=list)
     copies: list[Copies] = field(default_factory=list)
     syncs: list[Sync] = field(default_factory=list)
@@ -453,6 +459,7 @@ def _kernel_rows(facts: Facts, found: list[Work], told: dict) -> None:
     facts.operators = _rows(by_operator, steps)
     facts.kinds = dict(sorted(by_kind.items(), key=lambda pair: -pair[1]))
     facts.tensor_cores = on_cores / all_compute if all_compute else 0.0
+    facts.half = sum(item.seconds for item in found if HALF.search(item.name)) / all_compute if all_compute else 0.0
     facts.missed = _missed(facts.trace, calls, of_product, told, steps)
     _bound_by(facts, calls, of_product, told)
 
@@ -462,7 +469,7 @@ def _bound_by(facts: Facts, calls: dict[int, Call], of_product: dict[int, list[W
     peaks = products.card(facts.trace.device)
     arithmetic = sum(seconds for kind, seconds in facts.kinds.items() if kind in kernels.ARITHMETIC)
     rest = sum(seconds for kind, seconds in facts.kinds.items() if kind not in kernels.ARITHMETIC and kind != "collective")
-    flops, timed, thin = 0.0, 0.0, 0.0
+    flops = timed = thin = most = 0.0
     for number, items in of_product.items():
         counted = products.product(calls[number])
         if counted is None:
@@ -470,12 +477,14 @@ def _bound_by(facts: Facts, calls: dict[int, Call], of_product: dict[int, list[W
         seconds = sum(item.seconds for item in items)
         flops += counted.flops
         timed += seconds
-        ratio = peaks.ratio(_unit(counted, items, told)) if peaks is not None else None
-        if ratio is not None and counted.intensity < ratio:
+        unit = _unit(counted, items, told)
+        ratio = peaks.ratio(unit) if peaks is not None else None
+        most += seconds * peaks.peak[unit] * 1e12 if ratio is not None else 0.0
+        if ratio is not None and counted.intensity < REACHED * ratio:
             thin += seconds / facts.steps
     facts.arithmetic, facts.waits_for_memory = arithmetic - thin, rest + thin
     if timed:
-        facts.achieved = {"flops": flops / timed, "thin": thin, "seconds": timed / facts.steps}
+        facts.achieved = {"flops": flops / timed, "thin": thin, "peak": most / timed}
 
 
 def _unit(counted: Product, items: list[Work], told: dict) -> str:

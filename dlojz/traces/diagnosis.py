@@ -31,6 +31,8 @@ ALSO = 0.05
 # Synchronisations share the blame for idle time with launches from this part of it on (rule 2).
 ENTANGLED = 0.2
 
+# Part of a step spent in changing layouts, from which on --channels-last is the first thing to try.
+LAYOUT = 0.02
 # Values read in a step, from which on they are no end-of-step bookkeeping (a loss, a count, a flag).
 READS = 8
 
@@ -217,8 +219,8 @@ def _memory(facts: Facts) -> list[str]:
 
 def _arithmetic(facts: Facts) -> list[str]:
     out = _work(facts)
-    if flops := facts.achieved.get("flops"):
-        out.append(f"convolutions and products reach {_flops(flops)}")
+    if facts.achieved.get("flops"):
+        out.append(f"convolutions and products reach {reached(facts)}")
     if facts.on_gpu:
         out.append(f"{words.share(facts.tensor_cores)} of the kernels' time runs on tensor cores")
         if facts.missed:
@@ -226,6 +228,12 @@ def _arithmetic(facts: Facts) -> list[str]:
             out.append(f"{_of(facts, seconds)} in operators that could use them and do not: {facts.missed[0].operator}, "
                        f"{facts.missed[0].why}")
     return out
+
+
+def reached(facts: Facts) -> str:
+    """``297 TFLOP/s, 30% of what this card can in these formats``"""
+    flops, peak = facts.achieved["flops"], facts.achieved.get("peak")
+    return _flops(flops) + (f", {words.share(flops / peak)} of what this card can in these formats" if peak else "")
 
 
 def _flops(value: float) -> str:
@@ -279,10 +287,12 @@ def _next_communication(facts: Facts) -> list[str]:
 def _next_memory(facts: Facts) -> list[str]:
     if not facts.on_gpu:
         return ["half as many bytes: --amp bf16", "keep pixels of a channel together: --channels-last"]
-    layout = facts.kinds.get("layout", 0.0) / facts.seconds >= 0.02
-    first = "--channels-last: kernels turn the layout of every image around and back" if layout else \
-        "fuse elementwise work, norms and the update into fewer passes: --compile, --fused"
-    return [first, "half as many bytes: --amp bf16" if not layout else "fuse what is left: --compile, --fused"]
+    tries = ["fuse elementwise work, norms and the update into fewer passes: --compile, --fused"]
+    if facts.kinds.get("layout", 0.0) / facts.seconds >= LAYOUT:
+        tries.insert(0, "--channels-last: kernels turn the layout of images around and back")
+    if facts.half < MOST:
+        tries.append("half as many bytes: --amp bf16")
+    return [*tries, "--channels-last: convolutions and norms that read pixels with all their channels"][:2]
 
 
 def _next_arithmetic(facts: Facts) -> list[str]:

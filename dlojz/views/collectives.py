@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from . import page, words
 from .page import View
 from .svg import COLLECTIVE, GREY, SPEED, Panel, Svg, legend, short
-from .traced import WIDTH, about, drawn, facts_of, merged, named, nothing, on, operators, streams
+from .traced import PALE, WIDTH, about, draw, drawn, facts_of, named, nothing, on, operators, streams
 
 if TYPE_CHECKING:
     from ..traces import Facts
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 MOST = 12  # collectives of a step that get a row of their own in the picture
 SIDE = 150  # pixels for their names
-PALE = 0.45
 
 
 def communications(job) -> View:
@@ -127,9 +126,8 @@ def under_way(facts: Facts) -> tuple[float, float]:
 
 def _bar(facts: Facts) -> str:
     """A step: computing alone, both at once, communication alone, neither."""
-    sent, both = under_way(facts)
-    computing = intervals_of_compute(facts)
-    alone = max(0.0, sent - both)
+    _, both = under_way(facts)
+    computing, alone = computed(facts), facts.shares["communication"]
     rest = facts.seconds - computing - alone
     parts = [("computes", computing - both, SPEED, 1.0), ("computes and communicates", both, COLLECTIVE, PALE),
              ("communicates, computes nothing", alone, COLLECTIVE, 1.0), ("neither", rest, GREY, 1.0)]
@@ -149,7 +147,7 @@ def _bar(facts: Facts) -> str:
     return title + str(svg) + legend(shown)
 
 
-def intervals_of_compute(facts: Facts) -> float:
+def computed(facts: Facts) -> float:
     """Seconds of a step in which something is computed."""
     from ..traces import intervals
 
@@ -172,12 +170,8 @@ def _step(facts: Facts) -> str:
     name = f"step {number:,}" if number is not None else "all of it"
     svg.text(SIDE, 16, f"{name} from near: {words.seconds(end - begin)}", 13, weight=600)
     for title, spans in working(facts, begin, end):
-        panel = Panel(svg, SIDE, 28, WIDTH - SIDE - 16, 24, (0, (end - begin) / second), (0, 1))
         svg.text(SIDE - 10, 44, title, 12, "end", 600)
-        svg.rect(SIDE, 28, panel.width, 24, "currentColor", opacity=0.06)
-        for first, last, colour, strong, tip in merged(spans, begin, end):
-            x0, x1 = panel.px((first - begin) / second), panel.px((last - begin) / second)
-            svg.rect(x0, 28, max(x1 - x0, 0.5), 24, colour, tip, opacity=1 if strong else 0.5)
+        draw(Panel(svg, SIDE, 28, WIDTH - SIDE - 16, 24, (0, 1), (0, 1)), spans, begin, end)
     panel = Panel(svg, SIDE, top, WIDTH - SIDE - 16, tall * len(shown), (0, (end - begin) / second), (0, 1))
     for row, one in enumerate(shown):
         y = top + tall * row

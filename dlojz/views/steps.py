@@ -186,7 +186,7 @@ def shares(spans: Sequence[Span], end: float, columns: int) -> dict[str, list[fl
     return found
 
 
-def _area(panel: Panel, low: Sequence[float], high: Sequence[float]) -> str:
+def area(panel: Panel, low: Sequence[float], high: Sequence[float]) -> str:
     """The path around a band of columns; columns that are as the one before add nothing."""
     upper, lower = [], []
     width = panel.width / len(low)
@@ -240,7 +240,7 @@ def _stacked(panel: Panel, spans: Sequence[Span], end: float) -> None:
     for what in ("update", "backward", "forward", "copy", "step", "other", "idle", "loading"):
         if what in taken:
             high = [min(1.0, round(a + b, 4)) for a, b in zip(low, taken[what])]
-            panel.svg.path(_area(panel, low, high), fill=_colour(what), width=0, tip=NAMES.get(what, "step"))
+            panel.svg.path(area(panel, low, high), fill=_colour(what), width=0, tip=NAMES.get(what, "step"))
             low = high
 
 

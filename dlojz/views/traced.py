@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
-from . import page, runs, words
+from . import page, runs, steps, words
 from .page import View
 from .runs import Run
 from .svg import CARE, COLLECTIVE, GREY, PHASE, SPEED, VERMILLION, Panel, Svg, arc, legend, short
@@ -18,7 +18,10 @@ from .svg import CARE, COLLECTIVE, GREY, PHASE, SPEED, VERMILLION, Panel, Svg, a
 if TYPE_CHECKING:
     from ..traces import Diagnosis, Facts
 
-WIDTH, LEFT, ACROSS = 900, 104, 780
+WIDTH, LEFT, ACROSS = 900, 118, 766
+PALE = 0.45
+EACH = 300  # spans that are drawn one by one
+USUAL = 0.2  # a step whose length differs from that in the middle by this part at most may be drawn for all
 TOP = 8  # kernels and operators that are shown
 # What a moment of a step may be, in the order of the bar: how it is called and drawn.
 SHARES = {
@@ -113,14 +116,14 @@ def nothing(title: str, why: Sequence[str]) -> View:
 
 def about(facts: Facts) -> str:
     """``4 steps of 31.6 ms on NVIDIA H100 80GB HBM3``"""
-    steps = words.counted(facts.steps, "step")
+    count = words.counted(facts.steps, "step")
     rank = f", rank {facts.trace.distributed.get('rank', 0)} of {facts.trace.world_size}" if facts.trace.world_size > 1 else ""
-    return f"{steps} of {words.seconds(facts.seconds)} on {facts.trace.device}{rank}"
+    return f"{count} of {words.seconds(facts.seconds)} on {facts.trace.device}{rank}"
 
 
 def listing(facts: Facts) -> list[tuple[str, str]]:
     """Everything that is shown, as name and words."""
-    from ..traces.diagnosis import megabytes, said_sync
+    from ..traces.diagnosis import megabytes, reached, said_sync
 
     who = "the GPU" if facts.on_gpu else "the CPU"
     parts = [f"{SHARES[name][0]} {words.share(facts.share(name))}" for name in facts.shares if facts.share(name) >= 0.005]
@@ -140,7 +143,7 @@ def listing(facts: Facts) -> list[tuple[str, str]]:
             rows.append(("synchronises", "never"))
         if run := facts.launches:
             rows.append(("launches", f"{run.kernels:,.0f} kernels a step, one every {words.seconds(run.every)}; one runs "
-                                     f"{words.seconds(run.runs)}, {run.depth:.1f} wait their turn"))
+                                     f"{words.seconds(run.runs)}, {words.number(run.depth)} wait their turn"))
     rows.append(("loader", f"the process waits {words.seconds(facts.loader)} a step"))
     if facts.collectives:
         whole = sum(one.seconds for one in facts.collectives)
@@ -148,9 +151,8 @@ def listing(facts: Facts) -> list[tuple[str, str]]:
         count = words.count(len(facts.collectives) / facts.steps)
         rows.append(("collectives", f"{count} a step, {words.seconds(whole / facts.steps)}, {words.share(hidden)} of it beside "
                                     "computing"))
-    if flops := facts.achieved.get("flops"):
-        rows.append(("arithmetic", f"{words.number(flops / 1e12)} TFLOP/s in convolutions and products" if flops >= 1e11 else
-                     f"{words.number(flops / 1e9)} GFLOP/s in convolutions and products"))
+    if facts.achieved.get("flops"):
+        rows.append(("arithmetic", f"convolutions and products reach {reached(facts)}"))
     return rows
 
 
@@ -238,13 +240,16 @@ def _bars(title: str, rows: Sequence, facts: Facts) -> str:
         y = 26 + 32 * at
         solid = row.kind in ARITHMETIC if row.kind else is_product(row.name)
         said = kind(row.name).short if row.kind else row.name
-        svg.text(0, y + 11, said if len(said) <= 44 else f"{said[:43]}…", 12)
+        if row.tensor_cores:
+            svg.text(0, y + 11, "TC", 11, weight=700, fill=SPEED)
+        svg.text(20 if row.tensor_cores else 0, y + 11, said if len(said) <= 42 else f"{said[:41]}…", 12)
         part = words.share(row.seconds / facts.seconds)
         svg.text(430, y + 11, f"{words.seconds(row.seconds)}, {part}", 12, "end", opacity=0.85)
         svg.rect(0, y + 15, 430, 8, "currentColor", opacity=0.08, radius=2)
-        svg.rect(0, y + 15, row.seconds / longest * 430, 8, SPEED, f"{row.name}: {words.count(row.count)} times a step",
-                 opacity=1 if solid else 0.45, radius=2)
-    return str(svg)
+        colour = COLLECTIVE if row.kind == "collective" else SPEED
+        svg.rect(0, y + 15, row.seconds / longest * 430, 8, colour, f"{row.name}: {words.count(row.count)} times a step",
+                 opacity=1 if solid or colour == COLLECTIVE else 0.45, radius=2)
+    return str(svg) + (page.quiet("TC: computes on tensor cores.") if any(row.tensor_cores for row in rows) else "")
 
 
 def diagnosis_page(verdict: Diagnosis) -> str:
@@ -275,18 +280,16 @@ def _step(facts: Facts) -> str:
     if end <= begin or not lanes:
         return ""
     unit, second = ("ms", 1e-3) if end - begin < 1 else ("s", 1.0)
-    svg = Svg(WIDTH, 62 + 34 * len(lanes), "one step on a time axis")
+    svg = Svg(WIDTH, 50 + 34 * len(lanes), "one step on a time axis")
     name = f"step {number:,}" if number is not None else "all of it"
     svg.text(LEFT, 16, f"{name} from near: {words.seconds(end - begin)}", 13, weight=600)
     for row, (title, spans) in enumerate(lanes):
         panel = Panel(svg, LEFT, 28 + 34 * row, ACROSS, 24, (0, (end - begin) / second), (0, 1))
         svg.text(LEFT - 10, panel.top + 16, title, 12, "end", 600)
-        svg.rect(LEFT, panel.top, ACROSS, 24, "currentColor", opacity=0.06)
-        for first, last, colour, strong, tip in merged(spans, begin, end):
-            x0, x1 = panel.px((first - begin) / second), panel.px((last - begin) / second)
-            svg.rect(x0, panel.top, max(x1 - x0, 0.5), 24, colour, tip, opacity=1 if strong else 0.5)
+        draw(panel, spans, begin, end)
     panel.axis_x("", say=lambda value: f"{short(value)} {unit}")
     how = "Solid: convolutions and matrix products. Pale: what mostly waits for memory."
+    how += " Height: share of the time." if any(len(spans) > EACH for _, spans in lanes) else ""
     return str(svg) + legend(named(lanes)) + page.quiet(how)
 
 
@@ -297,19 +300,26 @@ def drawn(facts: Facts) -> tuple[float, float, int | None]:
     """From when to when, and which step."""
     from ..traces.analysis import step_ends
 
-    ends = step_ends(facts.trace)
-    steps = facts.trace.steps
+    ends, marked = step_ends(facts.trace), facts.trace.steps
     if facts.on_gpu and len(ends) > 1:
         known = sorted(ends)
-        lengths = sorted((ends[after] - ends[at], at, after) for at, after in pairwise(known) if after == at + 1)
-        if lengths:
-            _, at, after = lengths[len(lengths) // 2]
-            return ends[at], ends[after], steps[after].number
-    if not steps:
+        whole = [(at, after) for at, after in pairwise(known) if after == at + 1 and ends[after] > ends[at]]
+        if whole:
+            middle = sorted(ends[after] - ends[at] for at, after in whole)[len(whole) // 2]
+            usual = [(at, after) for at, after in whole if abs(ends[after] - ends[at] - middle) <= USUAL * middle]
+            # Of those as long as most, the one in which most is seen of the CPU: it may be steps ahead of the GPU.
+            at, after = max(usual, key=lambda pair: seen(facts, ends[pair[0]], ends[pair[1]]))
+            return ends[at], ends[after], marked[after].number
+    if not marked:
         return facts.begin, facts.end, None
-    chosen = sorted(steps[1:] or steps, key=lambda step: step.end - step.begin)
+    chosen = sorted(marked[1:] or marked, key=lambda step: step.end - step.begin)
     step = chosen[len(chosen) // 2]
-    return step.begin, max(step.end, *ends.values()) if len(steps) == 1 and ends else step.end, step.number
+    return step.begin, max([step.end, *ends.values()]) if len(marked) == 1 else step.end, step.number
+
+
+def seen(facts: Facts, begin: float, end: float) -> float:
+    """How much of a stretch the CPU spends in marked phases."""
+    return sum(max(0.0, min(last, end) - max(first, begin)) for _, first, last in facts.phases)
 
 
 def lanes_of(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Span]]]:
@@ -324,8 +334,9 @@ def lanes_of(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Spa
     if not facts.on_gpu:
         lanes.append(("operators", operators(facts, begin, end)))
     else:
+        over = trace_.steps[-1].end if trace_.steps else end  # after the last step the profiler itself waits for the GPU
         syncs = [(call.begin, call.end, CARE, True, f"{call.name}: {words.seconds(call.seconds)}")
-                 for call in analysis.waits(trace_) if call.begin < end and call.end > begin]
+                 for call in analysis.waits(trace_) if call.begin < min(end, over) and call.end > begin]
         if syncs:
             lanes.append(("CPU waits", syncs))
         lanes += streams(facts, begin, end)
@@ -369,23 +380,32 @@ def streams(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Span
         strong = kind.arithmetic or kind.name == "collective"
         found.setdefault(item.stream, []).append((item.begin, item.end, colour, strong, said))
     order = sorted(found, key=lambda stream: -sum(last - first for first, last, *_ in found[stream]))[:4]
-    lanes = [(f"GPU stream {stream}", found[stream]) for stream in sorted(order, key=str)]
+    order.sort(key=lambda stream: (len(str(stream)), str(stream)))
+    lanes = [(f"GPU stream {stream}", found[stream]) for stream in order]
     return lanes + ([("GPU copies", copies)] if copies else [])
 
 
-def merged(spans: Sequence[Span], begin: float, end: float) -> list[Span]:
-    """Spans within a stretch of time; what lies closer than half a pixel and looks the same is one."""
-    near = (end - begin) / ACROSS / 2
-    out: list[Span] = []
-    for first, last, colour, strong, tip in sorted(spans):
-        first, last = max(first, begin), min(last, end)
-        if out and out[-1][2] == colour and out[-1][3] == strong and first - out[-1][1] < near:
-            before = out[-1]
-            said = before[4] if before[1] - before[0] >= last - first else tip
-            out[-1] = (before[0], max(before[1], last), colour, strong, said)
-        else:
-            out.append((first, last, colour, strong, tip))
-    return out
+def draw(panel: Panel, spans: Sequence[Span], begin: float, end: float) -> None:
+    """A lane. Many spans become columns of two pixels, filled as far as their time is taken, each kind of span in its colour."""
+    svg, scale = panel.svg, panel.width / (end - begin)
+    svg.rect(panel.left, panel.top, panel.width, panel.height, "currentColor", opacity=0.06)
+    inside = [span for span in spans if span[0] < end and span[1] > begin]
+    if len(inside) <= EACH:
+        for first, last, colour, strong, tip in inside:
+            x0, x1 = (panel.left + (min(max(moment, begin), end) - begin) * scale for moment in (first, last))
+            svg.rect(x0, panel.top, max(x1 - x0, 0.5), panel.height, colour, tip, opacity=1 if strong else PALE)
+        return
+    columns = round(panel.width / 2)
+    kinds = {f"{colour}{strong}": (colour, strong) for _, _, colour, strong, _ in inside}
+    moments = [steps.Span(f"{colour}{strong}", max(first, begin) - begin, min(last, end) - begin, 0)
+               for first, last, colour, strong, _ in inside]
+    low = [0.0] * columns
+    for kind, taken in steps.shares(moments, end - begin, columns).items():
+        high = [min(1.0, round(a + b, 4)) for a, b in zip(low, taken)]
+        colour, strong = kinds[kind]
+        svg.path(steps.area(Panel(svg, panel.left, panel.top, panel.width, panel.height, (0, 1), (0, 1)), low, high), fill=colour,
+                 width=0, opacity=1 if strong else PALE)
+        low = high
 
 
 def named(lanes: Sequence[tuple[str, Sequence[Span]]]) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ The file has the layout that Kineto writes.
 """
 
 import gzip
+import heapq
 import json
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +52,7 @@ class Gpu:
         self.launch_us, self.device, self.world = launch, device, world
         self.now, self.thread = 1000.0, MAIN
         self.free: dict[int, float] = {7: 0.0}  # when each stream has done what it was given
-        self.pending: list[float] = []  # ends of what was queued
+        self.pending: list[float] = []  # ends of what was queued, as a heap
         self.events: list[dict] = []
         self.ids = 0
 
@@ -94,7 +95,7 @@ class Gpu:
     def kernel(self, name: str, us: float, stream: int = 7, after: float = 0.0, **args) -> float:
         """Launch a kernel; returns when it will be over. ``after``: it also waits for this moment (an event)."""
         while len(self.pending) >= QUEUE:
-            self.now = max(self.now, self.pending.pop(0))
+            self.now = max(self.now, heapq.heappop(self.pending))
         call = self._call("cudaLaunchKernel", self.launch_us)
         begin = max(self.now + LATENCY, self.free.get(stream, 0.0) + SWITCH, after)
         args = {"device": 0, "context": 1, "stream": stream, "correlation": call, "grid": [132, 1, 1], **args}
@@ -177,7 +178,9 @@ class Gpu:
         self.events.append({"ph": "X", "cat": category, "name": name, "pid": 0, "tid": stream, "ts": begin, "dur": us,
                             "args": args})
         self.free[stream] = begin + us
-        self.pending = sorted(end for end in [*self.pending, begin + us] if end > self.now)
+        heapq.heappush(self.pending, begin + us)
+        while self.pending and self.pending[0] <= self.now:
+            heapq.heappop(self.pending)
         return begin + us
 
     def device_spans(self, *categories: str) -> list[tuple[float, float]]:

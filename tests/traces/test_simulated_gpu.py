@@ -287,7 +287,7 @@ def old_events(gpu):
     """The Chronometer waits for an event of steps ago: the CPU stands still, the GPU does not."""
     idle(gpu)
     net(gpu)
-    over = gpu.pending[-1] - 3_000
+    over = gpu.free[7] - 3_000
     begun, gpu.now = gpu.now, max(gpu.now, over)
     gpu._add("cuda_runtime", "cudaEventSynchronize", begun, gpu.now - begun, correlation=0)
 

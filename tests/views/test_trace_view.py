@@ -1,0 +1,215 @@
+"""`views.trace` and `views.communications`: text and picture say the same, from simulated GPUs, a real run, and broken files."""
+
+import gzip
+import html
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from runs_by_hand import MEASURED, end, folder, job, start, steps
+
+from dlojz import records, views
+from dlojz.errors import UsageError
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "traces"))
+from simulated_gpu import ADD, CONV_TC, FOREACH, Gpu
+
+
+def training(gpu, loading=2_000.0, layers=10, sends=True):
+    with gpu.range("dlojz.idle"):
+        gpu.load(loading)
+    with gpu.range("dlojz.copy"), gpu.op("aten::to"):
+        gpu.copy(1_000_000, "Pinned")
+    with gpu.range("dlojz.forward"):
+        for _ in range(layers):
+            with gpu.op("aten::cudnn_convolution", 10):
+                gpu.kernel(CONV_TC, 100.0)
+            with gpu.op("aten::add_", 5):
+                gpu.kernel(ADD, 50.0)
+    with gpu.range("dlojz.backward"), gpu.autograd():
+        for number in range(layers):
+            with gpu.op("aten::convolution_backward", 10):
+                gpu.kernel(CONV_TC, 200.0)
+            if sends and number % 5 == 4:
+                over = gpu.all_reduce(2_500_000, 800.0)
+    if sends:
+        gpu.wait(over)
+    with gpu.range("dlojz.update"), gpu.range("Optimizer.step#SGD.step"), gpu.op("aten::_foreach_add_", 20):
+        gpu.kernel(FOREACH, 100.0)
+    gpu.item()
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run's folder with a record and the trace of a simulated GPU of two."""
+    path = folder(tmp_path / "runs" / "profile-001", MEASURED)
+    Gpu(world=2).steps(5, training).write(path / "trace.json.gz")
+    return path
+
+
+def plain(page: str) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", " ", page))
+
+
+def test_text_of_a_trace(run):
+    said = str(views.trace(run))
+    assert said.startswith("trace of profile-001: 4 steps of ")
+    assert "on NVIDIA H100 80GB HBM3, rank 0 of 2" in said
+    for line in (r"busy +kernels run \d+% of the time", r"a step +the GPU computes \d+%",
+                 r"tensor cores +(83|84|85)% of the kernels",
+                 r"copies +to the GPU, pinned memory: 1\.00 MB a step, 25\.0 GB/s", r"synchronises +aten::item, once a step",
+                 r"launches +\d+ kernels a step", r"loader +the process waits 2\.00 ms a step", r"collectives +2 a step",
+                 r"diagnosis: loader: fed too slowly", r"  try 1: .*--num-workers", r"  try 2: "):
+        assert re.search(line, said), (line, said)
+
+
+def test_picture_says_what_the_text_says(run):
+    view = views.trace(run)
+    page, said = plain(view._repr_html_()), str(view)
+    busy = re.search(r"run (\d+%) of the time", said)[1]
+    assert f" {busy} " in page
+    for row in ("computes", "waits for the loader", "communicates, computes nothing"):
+        part = re.search(rf"{row} (\d+%)", said)[1]
+        assert f"{row} {part}" in page
+    for line in said.split("diagnosis: ")[1].split("\n")[1:]:
+        words = re.sub(r"^ *(try \d|also|not known): *", "", line).strip()
+        assert words[1:] in page, words
+    for lane in ("CPU", "CPU waits", "GPU stream 7", "GPU stream 20", "GPU copies"):
+        assert f" {lane} " in page
+    raw = view._repr_html_()
+    assert "<script" not in raw and "http" not in raw.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_lanes_lie_where_the_work_is(run):
+    """The kernels of the drawn step, in pixels: 766 for the step."""
+    view = views.trace(run)
+    facts = views.traced.facts_of(run)[1]
+    begin, until, number = views.traced.drawn(facts)
+    assert number in (9, 10, 11, 12) and until - begin == pytest.approx(facts.seconds, rel=0.2)
+    page = view._repr_html_()
+    drawn = re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="([\d.]+)" height="24.00" fill="[^"]+"[^>]*><title>sm90', page)
+    assert len(drawn) == 20  # ten convolutions forward, ten backward
+    widths = sorted({round(float(width), 1) for width in drawn})
+    scale = 766 / (until - begin)
+    assert widths == pytest.approx([100e-6 * scale, 200e-6 * scale], abs=0.1)
+
+
+def test_text_of_communications(run):
+    said = str(views.communications(run))
+    assert re.search(r"collective +phase +a step +bytes +time +hidden +GB/s +largest\n"
+                     r"all_reduce +backward +2 +20\.0 MB +1\.60 ms +\d+% +12\.5 +10\.0 MB", said), said
+    assert "2 collectives a step, 20.0 MB, by nccl" in said and "waits for the others" in said
+    page = plain(views.communications(run)._repr_html_())
+    for line in said.split("\n")[3:]:
+        assert line in page
+    assert "all_reduce 10.0 MB" in page and "12.5" in page
+
+
+def test_what_is_hidden_is_what_was_beside_computing(tmp_path):
+    def body(gpu, other):
+        """An all-reduce of 1 ms beside 0.6 ms of computing."""
+        with gpu.op("aten::add", 5):
+            gpu.kernel(ADD, 1000.0)
+        begun = gpu.free[7]
+        gpu.all_reduce(1000, 1000.0, begun)
+        with gpu.op("aten::add", 5):
+            gpu.kernel(ADD, other)
+        gpu.wait(gpu.free[20])
+    for other in (600.0, 1500.0):
+        path = Gpu(world=2).steps(4, lambda gpu, other=other: body(gpu, other)).write(tmp_path / f"{other:.0f}.json")
+        said = str(views.communications(path))
+        assert f"{'60%' if other == 600 else '100%'} of that is hidden behind computing" in said, said
+
+
+# --- where there is nothing to show ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("view", [views.trace, views.communications])
+def test_a_run_without_a_trace_gets_a_clear_word(tmp_path, view):
+    path = folder(tmp_path / "amp-001", MEASURED)
+    said = str(view(path))
+    assert "nothing to show" in said and "run it with --profile" in said and "\n" in said
+    assert "run it with --profile" in plain(view(path)._repr_html_())
+    going = job(tmp_path / "amp-002", [start(), *steps(last=3)], "RUNNING")
+    assert "has not ended: the trace is written after the profiled steps" in str(view(going))
+    todo = {"event": "todo", "lab": "profiler", "message": "the profiler is not written"}
+    unwritten = folder(tmp_path / "amp-003", [start(), todo, *steps(), end()])
+    assert "the profiler is not written" in str(view(unwritten))
+    assert "no trace beside it" in str(view(records.Record(MEASURED)))
+    with pytest.raises(UsageError):
+        view(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("content", [b"", b"no trace", b"{}", b'{"traceEvents": []}', b"\x1f\x8b damaged",
+                                     gzip.compress(b'{"trace')])
+@pytest.mark.parametrize("view", [views.trace, views.communications])
+def test_a_broken_trace_gets_a_clear_word(tmp_path, view, content):
+    path = folder(tmp_path / "amp-001", MEASURED)
+    (path / "trace.json.gz").write_bytes(content)
+    said = str(view(path))
+    assert "nothing to show" in said and len(said.split("\n")) <= 3 and "Traceback" not in said
+    with pytest.raises(UsageError):
+        view(path / "trace.json.gz")
+
+
+def test_a_trace_that_was_cut_short_is_shown_with_a_note(run):
+    content = (run / "trace.json.gz").read_bytes()
+    (run / "trace.json.gz").write_bytes(content[: len(content) // 2])
+    view = views.trace(run)
+    assert "note: trace.json.gz was cut short: only its first" in str(view) and "diagnosis: " in str(view)
+    assert "was cut short" in plain(view._repr_html_())
+
+
+def test_one_process_has_nobody_to_talk_to(tmp_path):
+    path = Gpu().steps(3, lambda gpu: training(gpu, sends=False)).write(tmp_path / "one.json")
+    assert "one process trained here" in str(views.communications(path))
+
+
+def test_no_step_one_step_and_a_single_kernel(tmp_path):
+    gpu = Gpu()
+    gpu.kernel(ADD, 10.0)
+    for path in (gpu.write(tmp_path / "none.json"), Gpu().steps(1, training).write(tmp_path / "one.json"),
+                 Gpu().steps(2, lambda gpu: gpu.kernel(ADD, 5.0)).write(tmp_path / "two.json"),
+                 Gpu().steps(2, lambda gpu: gpu.work(5)).write(tmp_path / "idle.json")):
+        for view in (views.trace, views.communications):
+            assert str(view(path)) and view(path)._repr_html_()
+
+
+@pytest.mark.parametrize("odd", [{"ts": None}, {"dur": 0}, {"name": ""}, {"name": "<b>&\"'"}, {"args": {}}, {"tid": "x"},
+                                 {"cat": "kernel"}])
+def test_odd_events_are_survived_and_nothing_is_injected(run, odd):
+    data = json.loads(gzip.decompress((run / "trace.json.gz").read_bytes()))
+    for index in range(1, len(data["traceEvents"]), 3):
+        data["traceEvents"][index] |= odd
+    (run / "trace.json.gz").write_bytes(gzip.compress(json.dumps(data).encode()))
+    for view in (views.trace, views.communications):
+        assert "<b>&" not in view(run)._repr_html_() and str(view(run))
+
+
+# --- as part of the whole ----------------------------------------------------------------------------------------------------
+
+
+def test_reports_hold_the_trace_of_a_run_that_has_one(run, tmp_path):
+    said = str(views.report(run))
+    assert "trace of profile-001" in said and "communications of profile-001" in said
+    other = folder(tmp_path / "runs" / "gpu-001", MEASURED)
+    assert "trace of" not in str(views.report(other))
+    assert str(views.report(run, other)).count("trace of profile-001") == 1
+    done = subprocess.run([sys.executable, "-m", "dlojz.cli", "report", run], capture_output=True, text=True, timeout=60)
+    assert "diagnosis: loader" in done.stdout and done.returncode == 0, done.stderr
+
+
+def test_an_ordinary_trace_takes_less_than_a_second(tmp_path):
+    """As many events as five steps of a ResNet-50 on a GPU."""
+    path = Gpu(world=2).steps(5, lambda gpu: training(gpu, layers=700)).write(tmp_path / "trace.json.gz")
+    took = []
+    for _ in range(3):  # the machine may be busy with other things
+        views.traced._analysed.cache_clear()
+        begun = time.process_time()
+        page = views.trace(path)._repr_html_()
+        took.append(time.process_time() - begun)
+    assert min(took) < 1 and len(page) < 400_000
