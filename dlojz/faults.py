@@ -67,7 +67,8 @@ def explain(error: BaseException, memory: dict | None = None) -> dict:
     if "Expected to have finished reduction in the prior iteration" in message:
         without = re.search(r"Parameter indices which did not receive grad for rank \d+: [\d ]*\d", message)
         which = f" {without[0]}." if without else ""
-        return {"kind": "usage", "message": f"DDP waits for gradients of parameters that had no part in a step's loss.{which}",
+        return {"kind": "usage", "message": "Expected to have finished reduction in the prior iteration: some parameters had "
+                f"no part in the loss of a step, and DDP waits for their gradients.{which}",
                 "advice": "DistributedDataParallel(…, find_unused_parameters=True) looks for such parameters in each step."}
     return {"kind": "exception", "message": said, "advice": "The traceback is in the error log."}
 

@@ -32,14 +32,16 @@ class Heads(nn.Module):
 def batches_of(rank: int, args):
     """This process's part of the data: for each batch its points (batch, POINTS) and their class in each task (heads, batch)."""
     tasks = torch.randn(args.heads, CLASSES, POINTS, generator=torch.Generator().manual_seed(0))
-    shape = args.batches + 2 * rank * args.uneven, args.batch_size, POINTS
-    points = torch.randn(shape, generator=torch.Generator().manual_seed(1 + rank))
+    count, own = args.batches + 2 * rank * args.uneven, torch.Generator().manual_seed(1 + rank)
+    points = torch.randn(count, args.batch_size, POINTS, generator=own)
     return [(batch, (tasks @ batch.T).argmax(1)) for batch in points]
 
 
 def train(args, procs, run, record):
     say = faults.say if procs.is_main else lambda *text: None
-    device = torch.device("cuda", procs.local_rank) if args.device == "cuda" else torch.device("cpu")
+    device = torch.device("cuda", procs.local_rank % torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     torch.manual_seed(args.seed)
     if procs.world_size > 1:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
@@ -50,7 +52,7 @@ def train(args, procs, run, record):
     if procs.world_size > 1:
         model = DistributedDataParallel(net, find_unused_parameters=True)
     # <<< ddp_advanced.unused
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.2, momentum=0.9)
     batches = batches_of(procs.rank, args)
     # >>> ddp_advanced.uneven: a context for the loop in which all processes end, though some have fewer batches
     together = Join([model]) if procs.world_size > 1 else nullcontext()
@@ -71,18 +73,16 @@ def train(args, procs, run, record):
             optimizer.zero_grad(set_to_none=True)
             sums += torch.stack([loss.detach(), torch.ones_like(loss), (outputs.argmax(1) == label).float().mean()])
             watch([])
-    steps = int(sums[1])
-    faults.say(f"process {procs.rank}: {steps} steps with {len(batches)} batches")
-    low = nn.utils.parameters_to_vector(net.parameters()).detach()
-    high = low.clone()
+    faults.say(f"process {procs.rank}: {sums[1]:.0f} steps with {len(batches)} batches")
+    low, high = (nn.utils.parameters_to_vector(net.parameters()).detach() for _ in range(2))
     if procs.world_size > 1:
         dist.all_reduce(sums)
         dist.all_reduce(low, dist.ReduceOp.MIN)
         dist.all_reduce(high, dist.ReduceOp.MAX)
     apart = (high - low).max().item()
     loss, taken, correct = sums.tolist()
-    say(f"{taken:.0f} steps in all, loss {loss / taken:.4f}, accuracy {correct / taken:.1%}; weights apart by {apart:.2g}")
-    record.write("end", flush=True, status="completed", steps=steps, loss=loss / taken, apart=apart)
+    say(f"{taken:.0f} steps, loss {loss / taken:.4f}, accuracy {correct / taken:.0%}; weights differ by {apart:.2g} at most")
+    record.write("end", flush=True, status="completed", steps=len(batches), loss=loss / taken, apart=apart)
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -19,7 +19,8 @@ from signal import SIGKILL
 
 from dlojz import jobs, paths, workspace
 
-MEANT_TO_END = {"too_large": "OUT_OF_MEMORY", "too_long": "CANCELLED"}  # jobs of the notebooks that don't complete, by name
+MEANT_TO_END = {"too_large": "OUT_OF_MEMORY", "too_long": "CANCELLED",  # jobs of the notebooks that don't complete, by name
+                "unused": "FAILED", "uneven": "FAILED", "killed": "FAILED", "hangs": "FAILED"}
 
 BEFORE = """
 import dlojz
