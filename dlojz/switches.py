@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 
+from . import machine
 from .errors import UsageError
 
 AT_LEAST_ONE = ("image_size", "batch_size", "epochs", "test_steps", "accumulate", "metric_every", "checkpoint_every",
@@ -73,11 +74,14 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
 
     no_gpu, no_loader = "has no effect on the CPU", "has no effect with --data random, which has no loader"
     random = args.data == "random"
+    cores = machine.cores_allowed() // (procs.local_size if procs.launcher == "torchrun" else 1)  # srun gives each its own
     effects = [
         ("--tf32", args.tf32 and on_cpu, no_gpu),
         ("--pin-memory", args.pin_memory and on_cpu, no_gpu),
         ("--non-blocking", args.non_blocking and on_cpu, no_gpu),
         ("--num-workers", args.num_workers and random, no_loader),
+        (f"--num-workers {args.num_workers}", args.num_workers > max(1, cores) and not random,
+         f"is more than the cores that this process may use, {max(1, cores)}: workers take turns"),
         ("--pin-memory", args.pin_memory and random and not on_cpu, no_loader),
         ("--drop-last", args.drop_last and random, no_loader),
         (f"--augment {args.augment}", args.augment in IN_LOADER and random, no_loader),

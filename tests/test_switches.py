@@ -148,6 +148,7 @@ def test_what_is_refused_and_why(ask, argv, said):
     (["--tf32", "--pin-memory", "--non-blocking"], {"cuda": True}, []),
     (["--data", "random", "--num-workers", "2", "--drop-last", "--pin-memory"], {"cuda": True},
      ["--num-workers", "--pin-memory", "--drop-last"]),
+    (["--num-workers", "4000", "--data", "random"], {}, ["--num-workers"]),
     (["--test", "-e", "3"], {}, ["--epochs"]), (["--test-steps", "3"], {}, ["--test-steps"]),
     (["--test", "--test-steps", "3"], {}, []), (["--schedule", "onecycle", "--mom", "0.8"], {}, ["--mom"]),
     (["--sync-bn"], {"cuda": True, "world": 2}, []),
@@ -159,6 +160,16 @@ def test_what_is_refused_and_why(ask, argv, said):
 def test_what_has_no_effect_is_said(ask, argv, how, notes):
     found, _ = ask(*argv, **how)
     assert [note.split(" has no effect")[0] for note in found] == notes
+
+
+def test_more_workers_than_cores_are_noted(ask, monkeypatch):
+    monkeypatch.setattr(switches.machine, "cores_allowed", lambda: 4)
+    assert ask("--num-workers", "4")[0] == []
+    (said,) = ask("--num-workers", "5")[0]
+    assert said == "--num-workers 5 is more than the cores that this process may use, 4: workers take turns"
+    args = ask("--num-workers", "3")[1]
+    procs = Processes(world_size=2, local_size=2, launcher="torchrun")
+    assert "may use, 2: workers take turns" in switches.settle(args, procs, False, MODELS)[0]
 
 
 def test_the_device_that_is_used(ask):
