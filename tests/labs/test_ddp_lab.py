@@ -1,0 +1,168 @@
+"""The lab ddp beside its check: what its figures say, the script about batch norm, and who waited for whom."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from dlojz import paths
+from dlojz.errors import UsageError
+from dlojz.labs import catalogue
+from dlojz.labs.checking import Unmet
+from dlojz.labs.ddp import figures, runs
+from dlojz.labs.ddp.statistics import BatchNormOfAll
+from dlojz.labs.probe import Event, Unfinished
+from dlojz.labs.probe.facts import ending
+from dlojz.labs.ranks import ended_together
+
+
+def two(command, folder, **more):
+    """Two real processes that find each other; their output. They are ended after a minute."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "DLOJZ"))}
+    env |= {"PYTHONPATH": str(paths.PACKAGE.parent), "OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port, "DLOJZ_RUN": str(folder), "DLOJZ_SCALE": "ci", "DLOJZ_SITE": "laptop",
+            "CUDA_VISIBLE_DEVICES": ""}
+    env |= {name: os.environ[name] for name in ("DLOJZ_CACHE",) if name in os.environ} | more
+    started = [subprocess.Popen([sys.executable, *command], cwd=folder, env=env | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+                                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(2)]
+    try:
+        said = [process.communicate(timeout=120)[0] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    assert [process.returncode for process in started] == [0, 0], said
+    return said
+
+
+def test_statistics_of_two_processes(tmp_path):
+    said, other = two(["-m", "dlojz.labs.ddp.statistics"], tmp_path)
+    assert said.count("RANK=0") == 2 and "WORLD_SIZE=2" in said and not other.strip()  # RANK=0 and LOCAL_RANK=0
+    found = json.loads((tmp_path / "statistics.json").read_text())
+    alone, ddp, sync = (found["ways"][way] for way in ("alone", "ddp", "sync"))
+    assert alone[0] != pytest.approx(alone[1], abs=1e-3)
+    assert [sum(pair) / 2 for pair in zip(*alone)] == pytest.approx(found["all"], abs=1e-5)  # equally large batches
+    assert ddp[0] == pytest.approx(alone[0], abs=1e-6), "rank 0 hands out its own"
+    assert max(abs(one - two) for one, two in zip(*ddp)) < max(abs(one - two) for one, two in zip(*alone))
+    for mine in sync:
+        assert mine == pytest.approx(found["all"], abs=1e-5)
+    view = figures.statistics(SimpleNamespace(folder=tmp_path, run="statistics-001"))
+    assert "all processes have the same, and one with all images has it, too" in repr(view)
+    assert f"{found['all'][3]:.4f}" in repr(view) and "rank 1, channel 3" in view._repr_html_()
+    with pytest.raises(UsageError, match="statistics-002 has left no"):
+        figures.statistics(SimpleNamespace(folder=tmp_path / "no", run="statistics-002"))
+
+
+def test_batch_norm_of_all_is_batch_norm(monkeypatch):
+    """With one process, forward, backward and running statistics are those of torch's batch norm."""
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor: None)
+    ours, theirs = BatchNormOfAll(3), torch.nn.BatchNorm2d(3)
+    images = torch.randn(4, 3, 5, 5, generator=torch.Generator().manual_seed(1)) * 2 + 1
+    results = []
+    for norm in (ours, theirs):
+        x = images.clone().requires_grad_()
+        out = norm(x)
+        (out * torch.linspace(-1, 1, out.numel()).view_as(out)).sum().backward()
+        results.append((out, x.grad, norm.weight.grad, norm.running_mean, norm.running_var))
+    for one, other in zip(*results):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_two_processes_with_nothing_written_train_and_say_so(tmp_path):
+    for name in ("train.py", "optimizers.py", "augment.py", "loading.py", "heads.py"):
+        if catalogue.reference(name).exists():
+            (tmp_path / name).write_text(catalogue.laid_out(name))
+    said, other = two(["train.py", "--test", "--test-steps", "2", "--data", "random", "--checkpoint-every", "1"], tmp_path)
+    assert "todo: ddp is not written yet" in said and "validation after step 2" in said
+    assert "todo" not in other
+
+
+def test_shares_are_those_of_the_sampler():
+    lines = repr(figures.shares(11, 2, 2)).splitlines()
+    dealt = [[int(word) for word in line.split(":")[1].split()] for line in lines if "rank" in line]
+    assert len(dealt) == 12 and [len(part) for part in dealt] == [5] * 8 + [6] * 4
+    for one, two_ in zip(dealt[:8:2], dealt[1:8:2]):
+        assert len({*one, *two_}) == 10
+    assert dealt[0] != dealt[2] and dealt[4] == dealt[6], "without set_epoch the epochs are alike"
+    assert sum("twice" in line for line in lines) == 2 and sum("waits for another epoch" in line for line in lines) == 4
+
+
+def test_rates():
+    text = repr(figures.rates(64, (1, 4), 1_281_167))
+    assert "20,018" in text and "0.025" in text and "5,004" in text and "0.1" in text.split("4 ")[-1]
+
+
+@pytest.mark.parametrize("gpus, counts, by_two", [
+    (0, (1, 2, 4), {"gpus": 2}), (1, (1, 2, 4), {"gpus": 0, "processes": 2}), (2, (1, 2), {"gpus": 2}),
+    (4, (1, 2, 4), {"gpus": 2})])
+def test_runs_for_a_machine(gpus, counts, by_two, monkeypatch):
+    monkeypatch.setenv("DLOJZ_SITE", "laptop")
+    monkeypatch.setattr(runs.sites, "gpus", lambda: list(range(gpus)))
+    here = runs.together()
+    assert here.counts == counts and here.by(2) == by_two and here.run in repr(here)
+    assert ("--device cpu" in here.run) == (gpus == 1)
+
+
+# ------------------------------------------------------------------------------------------------------------- who waited
+
+
+class Rank:
+    """The facts of one process, as a check reads them."""
+
+    def __init__(self, how, message="", line=None, calls=(), done=0):
+        self.ended = ending({"file": "train.py", "line": line}, how, message)
+        self.completed = how == "completed"
+        self.facts = {"collective.call": [Event(call=call, file="train.py", line=at) for call, at in calls],
+                      "collective.done": [Event(call=call) for call, _ in calls[:done]]}
+
+    def all(self, what):
+        return self.facts[what]
+
+
+def judged(*ranks):
+    with pytest.raises((Unmet, Unfinished)) as stopped:
+        ended_together(SimpleNamespace(ranks=ranks, command="train.py"))
+    return stopped.value
+
+
+TIMED_OUT = "stops with RuntimeError: Timed out waiting 8000ms for recv operation to complete"
+
+
+def test_both_ended():
+    ended_together(SimpleNamespace(ranks=[Rank("completed"), Rank("completed")], command="train.py"))
+
+
+def test_one_waits_for_one_that_has_ended():
+    unmet = judged(Rank("error", "stops with RuntimeError: Connection closed by peer", 7, [("all_reduce", 7)]), Rank("completed"))
+    assert unmet.saw == "`train.py`: rank 0 waits in `all_reduce` (line 7) for rank 1, which has ended: it never called it"
+    assert unmet.look.line == 7
+
+
+def test_two_wait_for_each_other():
+    first = Rank("error", TIMED_OUT, 9, [("all_reduce", 9)])
+    second = Rank("error", TIMED_OUT, 5)
+    assert "rank 0 waits in `all_reduce` (line 9) for rank 1, which waits, too, in line 5" in judged(first, second).saw
+    unmet = judged(second, first)
+    assert "rank 0 waits in line 5 for rank 1" in unmet.saw and unmet.look.line == 9, "the call that one alone makes"
+
+
+def test_one_that_gloo_ended_and_one_that_was_ended_by_the_probe():
+    aborted = Rank("signal", "was ended by the signal SIGABRT", None, [("all_reduce", 9)])
+    assert "rank 0 waits in `all_reduce` (line 9)" in judged(aborted, Rank("alone", "waited", 5)).saw
+    timed = Rank("time", "was still running after 20 seconds", 4, [("barrier", 4)])
+    assert "rank 1 waits in `barrier` (line 4) for rank 0, which has ended" in judged(Rank("completed"), timed).saw
+
+
+def test_an_error_of_one_is_said_and_not_that_the_other_waits():
+    broken = Rank("error", "stops with TypeError: no", 3)
+    assert judged(Rank("error", TIMED_OUT, 9, [("all_reduce", 9)]), broken).facts is broken
+    endless = Rank("time", "was still running after 20 seconds", 3)
+    assert judged(endless, endless).facts is endless, "a loop without an end is no wait"
