@@ -171,7 +171,8 @@ def yours() -> View:
     for name, at in (("mixup", 4), ("cutmix", 3)):
         mixer = augment.Mixer(argparse.Namespace(augment=name, alpha=1.0, label_smoothing=0.0, seed=1), len(KINDS), 0)
         mixed, soft = mixer(pictures(), labels, at)
-        made += [(name if not number else "", image, row) for number, (image, row) in enumerate(zip(mixed, soft))]
+        names = [words.AUGMENTATIONS[name], *[""] * (len(KINDS) - 1)]
+        made += zip(names, mixed, soft)
     return _row("A batch through your augment.py", made, "The bar below an image is its label. As long as fences are not "
                 "written, images stay as they are.")
 
