@@ -22,7 +22,7 @@ from dlojz import distributed, faults, machine, records, rollcall, switches
 from dlojz.errors import UsageError
 
 WAYS = ("unused", "uneven", "raises", "killed", "hangs")
-STEPS, PATIENCE = 8, 5.0
+STEPS, BATCH, PATIENCE = 8, 4, 5.0
 
 
 class Net(nn.Module):
@@ -46,13 +46,14 @@ def train(way: str, procs, run, record) -> None:
     model = DistributedDataParallel(Net().to(device), find_unused_parameters=way != "unused")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     steps = STEPS - 2 * (way == "uneven" and procs.rank == 1)
-    record.write("start", flush=True, **machine.describe(device), args={"way": way}, world_size=procs.world_size,
-                 total_steps=steps, warmup_steps=0)
+    record.write("start", flush=True, **machine.describe(device), args={"way": way}, model="a trunk and two heads",
+                 batch_size=BATCH, world_size=procs.world_size, global_batch=BATCH * procs.world_size, total_steps=steps,
+                 warmup_steps=0)
     watch = faults.Watch(lambda *text: None, steps)
     for step in range(1, steps + 1):
         if procs.rank == 1 and step == 3:
             happen(way)
-        model(torch.randn(4, 8, device=device), step % 2).square().mean().backward()
+        model(torch.randn(BATCH, 8, device=device), step % 2).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
         if device.type == "cuda":

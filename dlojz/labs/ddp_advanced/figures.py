@@ -114,13 +114,13 @@ def uneven(short: int = 5, long: int = 7) -> View:
 
 def lost(*jobs: Job) -> View:
     """How jobs ended that lost a process: the state, how long after the last step, and whom their record names."""
-    head = ["job", "state", "lost", "ended after", "what the record says"]
+    head = ["job", "state", "lost rank", "ended after", "what the record says"]
     rows = []
     for job in jobs:
         record, named = job.record, "-"
         errors = sorted(record.errors, key=lambda error: (error.get("kind") != "lost_rank", error.get("rank", 0)))
         if errors and errors[0].get("lost"):
-            named = ", ".join(f"rank {rank}" for rank in errors[0]["lost"])
+            named = ", ".join(map(str, errors[0]["lost"]))
         seconds = f"{errors[0]['time'] - record.start['time']:.1f} s" if errors and record.start else "-"
         rows.append([job.name, str(job.state), named, seconds, errors[0]["message"] if errors else "nothing"])
     said = "Ended after: from the start of the training to that line of the record. It went wrong in the third step or later."
