@@ -14,6 +14,7 @@ ends, whatever has ended it. A thread listens; the training itself is not touche
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import select
@@ -49,6 +50,7 @@ class Roll:
         self.ours: dict[socket.socket, _Peer] = {}  # rank 0: those who hold a connection; the others: rank 0
         self._me = _Peer(0)
         self._since: float | None = None  # when the first was lost
+        self._looked = math.inf
         self._lock = threading.Lock()
 
     # ------------------------------------------------------------------------------------------------------- connections
@@ -148,7 +150,10 @@ class Roll:
     def _look_around(self, now: float) -> None:
         """Rank 0: who has fallen silent, and who keeps all the others waiting."""
         peers = [peer for peer in self.ours.values() if peer.rank is not None and peer.heard]
+        asleep, self._looked = now - self._looked > SILENCE / 2, now
         for peer in peers:
+            if asleep:  # so was this process: a scheduler may stop all processes of a job for a while
+                peer.heard = peer.since = now
             if now > peer.heard + SILENCE and peer.rank not in self.over:
                 self._lose({peer.rank: f"{peer.where}has given no sign of life for {SILENCE:.0f} seconds"})
         self._me.moved(standing(self.steps), now)

@@ -160,6 +160,16 @@ def test_a_process_that_is_stopped_is_named(job):
         assert code == 7 and list(found) == ["1"] and "no sign of life for" in found["1"]
 
 
+def test_a_job_that_is_stopped_as_a_whole_goes_on(job):
+    """As a scheduler does that gives its nodes to somebody else for a while."""
+    three = job(silence=1.0, patience=1.0)
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for member in reversed(three.members):
+            member.send_signal(number)
+        time.sleep(2)
+    assert all(member.poll() is None for member in three.members)
+
+
 def test_strangers_are_turned_away(job):
     three = job()
     with socket.create_connection(("127.0.0.1", three.address["port"]), timeout=10) as stranger:
