@@ -161,6 +161,7 @@ class Facts:
     syncs: list[Sync] = field(default_factory=list)
     loader: float = 0.0
     launches: Launches | None = None
+    starved: dict[str, float] = field(default_factory=dict)  # seconds of ``launch`` in a step, by phase
     reads: Reads | None = None
     collectives: list[Collective] = field(default_factory=list)
     cpu_work: float = 0.0
@@ -296,11 +297,12 @@ def _gpu(trace: Trace) -> Facts:
                     "copy": intervals.total(copies) - intervals.total(sent)}
     idle = intervals.minus([(begin, end)], intervals.union([*compute, *communication, *copies]))
     syncs = waits(trace)
-    blame = _blame(trace, work, idle, syncs)
+    blame = _blame(trace, work, idle, syncs, Phases(facts.phases))
     facts.shares["communication"] += blame["communication"]
     facts.shares["copy"] += blame["copy"]
     facts.shares |= {name: blame[name] for name in ("loader", "synchronisation", "launch", "between")}
     facts.shares = {name: seconds / steps for name, seconds in facts.shares.items()}
+    facts.starved = {name: seconds / steps for name, seconds in blame["in"].items()}
     facts.syncs = _sync_rows(trace, syncs, blame["by"], steps, Phases(facts.phases))
     _kernel_rows(facts, [item for item in work if item.kind == "kernel"], told)
     _copy_rows(facts, [item for item in work if item.kind == "memcpy"])
@@ -358,10 +360,10 @@ def waits(trace: Trace) -> list[Call]:
     return [call for call in trace.calls if call.kind == "cuda" and (call.name in SYNCS or id(call) in slow)]
 
 
-def _blame(trace: Trace, work: list[Work], idle: Spans, syncs: list[Call]) -> dict:
-    """Why the GPU had nothing to do, for each gap; ``by``: seconds for each synchronisation."""
+def _blame(trace: Trace, work: list[Work], idle: Spans, syncs: list[Call], phase: Phases) -> dict:
+    """Why the GPU had nothing to do, for each gap; ``by``: seconds for each synchronisation, ``in``: for launches by phase."""
     out = dict.fromkeys(("loader", "synchronisation", "launch", "between", "communication", "copy"), 0.0)
-    out["by"] = defaultdict(float)
+    out["by"], out["in"] = defaultdict(float), defaultdict(float)
     batches = _batches(trace)
     feeding = loader(trace)
     begins = [call.begin for call in syncs]
@@ -387,6 +389,7 @@ def _blame(trace: Trace, work: list[Work], idle: Spans, syncs: list[Call]) -> di
             out["by"][id(sync)] += rest
         else:
             out["launch"] += rest
+            out["in"][phase(queued.begin) if queued is not None else ""] += rest
     return out
 
 

@@ -44,24 +44,29 @@ PATTERNS = {
     "memory_bandwidth": "limited by memory bandwidth",
     "arithmetic": "limited by arithmetic",
 }
+# A CPU computes in the call itself: what would keep a GPU waiting shows in another way.
+ON_A_CPU = {
+    "launch": "calls and Python take the time, not the work in them",
+    "synchronisation": "values are read out of tensors one by one; a GPU would be waited for each time",
+}
+GOES_TO = {"loader": "loading and sending batches", "launch": "launches", "synchronisation": "synchronisations",
+           "communication": "communication"}
 
 
 @dataclass
 class Diagnosis:
-    """``pattern``: a key of `PATTERNS`; ``share``: the part of a step it takes; ``evidence``: sentences with numbers; ``next``:
-    two things to try; ``also``: other patterns that take a notable part; ``unknown``: what this trace cannot tell."""
+    """``pattern``: a key of `PATTERNS`; ``title``: what it means; ``share``: the part of a step it takes; ``evidence``: sentences
+    with numbers; ``next``: two things to try; ``also``: other patterns that take a notable part; ``unknown``: what this trace
+    cannot tell; ``scores``: the part of a step that each of the waits takes."""
 
     pattern: str
+    title: str
     share: float
     evidence: list[str]
     next: list[str]
     also: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def title(self) -> str:
-        return PATTERNS[self.pattern]
 
     def __str__(self) -> str:
         parts = [f"diagnosis: {self.pattern.replace('_', ' ')}: {self.title}", *(f"  {line}" for line in self.evidence)]
@@ -79,9 +84,12 @@ def diagnose(trace: Trace | Facts) -> Diagnosis:
     if not pattern:
         pattern = "memory_bandwidth" if by_memory(facts) >= MOST else "arithmetic"
     share = scores[pattern] if pattern in scores else facts.share("compute")
-    also = [f"{words.share(score)} of a step goes to {name}" for name, score in sorted(scores.items(), key=lambda pair: -pair[1])
-            if name != pattern and score >= ALSO]
-    return Diagnosis(pattern, share, EVIDENCE[pattern](facts), NEXT[pattern](facts), also, unknown(facts), scores)
+    goes = GOES_TO if facts.on_gpu else GOES_TO | {"launch": "calls and Python"}
+    order = sorted(scores, key=lambda name: -scores[name])
+    also = [f"{words.share(scores[name])} of a step goes to {goes[name]}" for name in order
+            if name != pattern and scores[name] >= ALSO]
+    title = PATTERNS[pattern] if facts.on_gpu else ON_A_CPU.get(pattern, PATTERNS[pattern])
+    return Diagnosis(pattern, title, share, EVIDENCE[pattern](facts), NEXT[pattern](facts), also, unknown(facts), scores)
 
 
 def threshold(facts: Facts, pattern: str) -> float:
@@ -156,6 +164,8 @@ def _launch(facts: Facts) -> list[str]:
     if run := facts.launches:
         out.append(f"{run.kernels:,.0f} kernels a step; in the middle one runs {_ms(run.runs)}, and the CPU queues one every "
                    f"{_ms(run.every)}")
+        if facts.starved and (where := max(facts.starved, key=facts.starved.get)):
+            out.append(f"most of that in {where}: {_ms(facts.starved[where])}")
         out.append(f"at {words.share(run.dry)} of the launches the queue is empty; {run.depth:.1f} kernels are queued on average")
     return out
 

@@ -49,6 +49,11 @@ class Comparison(View):
         """What can be sorted by."""
         return ["run", "state", *self.switches, *self.measures]
 
+    @staticmethod
+    def heading(name: str) -> str:
+        """What stands above a column: ``images/s``, ``batch size``."""
+        return MEASURES[name][0] if name in MEASURES else name.replace("_", " ")
+
     def sort(self, by: str, descending: bool | None = None) -> Comparison:
         """The same table in another order, the best first; ``by``: a name of ``columns`` or a heading. Raises UsageError."""
         headings = {MEASURES[name][0]: name for name in self.measures}

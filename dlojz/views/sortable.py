@@ -11,7 +11,7 @@ def sortable(comparison) -> ipywidgets.VBox:
     """The table under a choice of the column that orders it. JupyterLab runs the callback in a thread of its own: it sets one
     value, under a lock."""
     lock = threading.Lock()
-    choice = ipywidgets.Dropdown(options=[("as given", ""), *((name.replace("_", " "), name) for name in comparison.columns)],
+    choice = ipywidgets.Dropdown(options=[("as given", ""), *((comparison.heading(name), name) for name in comparison.columns)],
                                  description="sort by", layout={"width": "20em"})
     shown = ipywidgets.HTML(comparison._repr_html_())
 

@@ -63,6 +63,7 @@ def test_a_planted_cause_is_found(folder, pattern, program):
     assert found.pattern == pattern, f"{found}\n{facts.shares}"
     assert sum(facts.shares.values()) == pytest.approx(facts.seconds, rel=1e-6)
     assert facts.steps == 4 and not facts.on_gpu and facts.trace.device == "CPU"
+    assert (found.title in traces.PATTERNS.values()) == (pattern not in ("launch", "synchronisation"))
     assert any("only the trace of a GPU can tell" in line for line in found.unknown)
 
 

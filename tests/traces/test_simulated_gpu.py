@@ -354,6 +354,13 @@ def test_who_asked_for_a_synchronisation(tmp_path):
     assert "train.py(212): train" in str(traces.diagnose(facts))
 
 
+def test_where_launches_come_too_late(tmp_path):
+    _, facts = facts_of(one_update_for_each_parameter, tmp_path)
+    assert max(facts.starved, key=facts.starved.get) == "update"
+    assert sum(facts.starved.values()) == pytest.approx(facts.shares["launch"])
+    assert "most of that in update" in str(traces.diagnose(facts))
+
+
 def test_copies_by_kind(tmp_path):
     _, facts = facts_of(slow_copies, tmp_path)
     copy = facts.copies[0]
