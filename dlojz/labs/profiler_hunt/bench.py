@@ -129,6 +129,7 @@ def main(train: Callable[[Run], None], doc: str) -> None:
     with faults.reported() as (procs, record):
         if procs.world_size > 1:
             raise UsageError(f"{faults.script()} is for one process: start it without torchrun, and submit it with processes=1")
+        torch.set_num_threads(1)  # operations so small that several threads would mostly wait for each other
         run = Run(arguments(doc), record)
         train(run)
         run.ended()
