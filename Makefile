@@ -21,7 +21,7 @@ course: setup ## a workspace with a measured baseline, then JupyterLab
 	$(BIN)/dlojz course $(WORKSPACE)
 
 test: $(VENV)/.dev ## every test
-	$(BIN)/python -m pytest tests
+	$(BIN)/python tools/test.py
 
 lint: $(VENV)/.dev ## ruff
 	$(BIN)/ruff check
