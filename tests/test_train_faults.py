@@ -189,6 +189,17 @@ def test_the_others_end_when_a_rank_is_lost(training, how):
     assert ranks[0].record.end["status"] == "failed"
 
 
+def test_rank_0_is_named_by_those_that_are_left(training):
+    """It holds the roll; and it would have written the record."""
+    ranks = training.start_ranks("run", 3, "-e", 4, "-b", 2,
+                                 before=[raises("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"), "", ""])
+    assert [rank.wait(60).code for rank in ranks] == [-signal.SIGKILL, 1, 1]
+    errors = {error["rank"]: error for error in ranks[1].record.errors}
+    assert sorted(errors) == [1, 2]
+    for error in errors.values():
+        assert error["lost"] == [0] and rollcall.WORDLESS in error["message"]
+
+
 def test_a_rank_that_hangs_is_named_and_all_end(training):
     impatient = "from dlojz import rollcall\nrollcall.PATIENCE = 3.0\n"
     hangs = impatient + raises("import time; time.sleep(600)")
