@@ -55,6 +55,10 @@ def _by_scale(default):
                       _numbers_by_scale, default, lambda value: dict(value))
 
 
+def _reasons_by_scale(value) -> bool:
+    return isinstance(value, dict) and all(scale in SCALES and isinstance(why, str) and why for scale, why in value.items())
+
+
 @dataclass(frozen=True)
 class Goal:
     """What a run called ``run`` should reach, as a multiple of what the run called ``against`` measured on the same machine."""
@@ -65,10 +69,14 @@ class Goal:
                                  "host_memory", "joules_per_image", default="images_per_second")
     at_least: Mapping[str, float] | None = _by_scale(None)
     at_most: Mapping[str, float] | None = _by_scale(None)
+    none_for: Mapping[str, str] | None = schema.key('a reason for each scale without a goal, such as { laptop = "…" }',
+                                                    lambda value: _reasons_by_scale(value), None)
 
     def problem(self):
         if (self.at_least is None) == (self.at_most is None):
             return "run", "a goal has either at_least or at_most"
+        if both := set(self.limits) & set(self.none_for or ()):
+            return "none_for", f"there is a goal for {', '.join(sorted(both))}, and a reason why there is none"
         return None
 
     @property

@@ -96,7 +96,8 @@ def compare(goal: Goal, run: Measured, base: Measured) -> Verdict:
         return Verdict("not reached", f"{said}, {lacking}", ratio, run=run)
     limit = goal.limits.get(run.scale)
     if limit is None:
-        return Verdict("no goal", f"{said} (no goal at this scale)", ratio, run=run)
+        why = (goal.none_for or {}).get(run.scale)
+        return Verdict("no goal", f"{said} (no goal here: {why})" if why else f"{said} (no goal at this scale)", ratio, run=run)
     reached = ratio >= limit if goal.at_least else ratio <= limit
     wanted = f"{'>=' if goal.at_least else '<='} {limit:g}x"
     return Verdict("reached" if reached else "not reached", f"{said}, goal {wanted}", ratio, limit, run)

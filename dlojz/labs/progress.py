@@ -89,11 +89,13 @@ class Progress(show.Shown):
         used = [i for i in range(len(HEAD)) if i < 2 or any(row[i] for row in cells)]
         head, cells = [HEAD[i] for i in used], [[row[i] for i in used] for row in cells]
         solved, reached = (sum(row.state == "solved" for row in rows), sum(row.goal.state == "reached" for row in rows))
+        notes = [f"{row.lab.id}: {row.goal.text}" for row in rows if row.goal.state == "no goal" and row.goal.text]
+        notes += [note] if note else []
         title = f"{solved} of {len(rows)} labs solved, {reached} goals reached" if reached != 1 else \
             f"{solved} of {len(rows)} labs solved, 1 goal reached"
         page = show.table_html(head, cells, [COLOURS.get(row.state, show.QUIET) for row in rows])
-        super().__init__("\n".join([show.table(head, cells), "", title, *([note] if note else [])]),
-                         show.headline(title) + page + (show.lines(note) if note else ""))
+        super().__init__("\n".join([show.table(head, cells), "", title, *notes]),
+                         show.headline(title) + page + show.lines(*notes))
 
 
 def progress() -> Progress:

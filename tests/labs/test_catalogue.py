@@ -79,6 +79,7 @@ def test_a_stubbed_file_is_valid_and_techniques_without_a_lab_stay():
     ("lab.toml", 'file = "train.py"', 'file = "../x.py"', ", line 10: file = '../x.py' is not possible"),
     ("lab.toml", "gpu = 1.5,", "moon = 1.5,",
      ", line 16: at_least = {'moon': 1.5, 'cluster': 1.5} is not possible: expected a number above 0"),
+    ("lab.toml", "{ laptop", "{ gpu", ", line 17: there is a goal for gpu, and a reason why there is none"),
     ("lab.toml", "at_least", "at_last", ", line 16: unknown key 'at_last'; did you mean 'at_least'?"),
     ("lab.toml", "at_least =", "# at_least =", ", line 14: a goal has either at_least or at_most"),
     ("lab.toml", "[goal]", "goal = 3\n[goals]", ", line 13: goal must be a table: [goal]"),

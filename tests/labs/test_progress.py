@@ -216,6 +216,14 @@ def test_the_scale_of_the_run_says_which_limit(here, scale, state, limit):
     assert (verdict(here).state, verdict(here).limit) == (state, limit) and verdict(here).ratio == pytest.approx(2)
 
 
+def test_a_scale_without_a_goal_says_why(here):
+    for name, seconds in (("gpu", 1.0), ("amp", 0.8)):
+        run(here, name, seconds, scale="laptop")
+    why = "1.25x the images/s of gpu-001 (no goal here: a CPU gains only where it multiplies bfloat16 in hardware)"
+    assert verdict(here).text == why
+    assert f"amp: {why}" in repr(progress()) and "no goal here" in progress()._repr_html_()
+
+
 def test_a_goal_may_be_an_upper_limit(here):
     goal = Goal(run="amp", against="gpu", measure="step_seconds", at_most={"gpu": 0.6})
     base, half, same = (goals.measured(run(here, "x", seconds), "step_seconds") for seconds in (1.0, 0.5, 0.9))
