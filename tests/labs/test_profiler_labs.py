@@ -83,11 +83,13 @@ def test_counted(traced, tmp_path):
 
 def test_counted_on_a_gpu():
     row = SimpleNamespace
-    facts = row(seconds=0.02, loader=0.001, on_gpu=True, busy=0.25, launches=row(kernels=900.0, runs=3e-6, every=9e-6),
-                operators=[row(name="aten::item", count=2.0), row(name="aten::add", count=40.0)])
+    calls = [row(name=name, kind="op", begin=begin) for begin in range(4) for name in ("aten::item", "aten::add", "aten::add")]
+    trace = row(steps=[row(begin=1, end=2), row(begin=2, end=3)], calls=[*calls, row(name="cudaFree", kind="cuda", begin=1)])
+    launches = row(kernels=900.0, runs=3e-6, every=9e-6)
+    facts = row(seconds=0.02, loader=0.001, on_gpu=True, busy=0.25, launches=launches, trace=trace)
     assert figures._numbers(facts) == {
-        ("a step", "ms"): 20, ("waits for the loader", "ms"): 1, ("operators", "calls"): 42,
-        ("values asked for", "aten::item"): 2, ("the GPU is busy", "%"): 25, ("kernels", ""): 900,
+        ("a step", "ms"): 20, ("waits for the loader", "ms"): 1, ("operators", "calls"): 3,
+        ("values asked for", "aten::item"): 1, ("the GPU is busy", "%"): 25, ("kernels", ""): 900,
         ("a kernel runs", "µs"): pytest.approx(3),
         ("a launch every", "µs"): pytest.approx(9)}
 

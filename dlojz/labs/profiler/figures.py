@@ -173,9 +173,12 @@ def counted(*jobs: Job | str) -> View:
 
 
 def _numbers(facts) -> dict[tuple[str, str], float]:
-    asked = {row.name: row.count for row in facts.operators}
+    steps = facts.trace.steps
+    asked = [call.name for call in facts.trace.calls
+             if call.kind == "op" and steps and steps[0].begin <= call.begin < steps[-1].end]
     found = {("a step", "ms"): facts.seconds * 1000, ("waits for the loader", "ms"): facts.loader * 1000,
-             ("operators", "calls"): sum(asked.values()), ("values asked for", "aten::item"): asked.get("aten::item", 0.0)}
+             ("operators", "calls"): len(asked) / max(1, len(steps)),
+             ("values asked for", "aten::item"): asked.count("aten::item") / max(1, len(steps))}
     if facts.on_gpu:
         found["the GPU is busy", "%"] = facts.busy * 100
     if run := facts.launches:
