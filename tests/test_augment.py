@@ -12,6 +12,7 @@ from torchvision.transforms import v2
 from training import SCRIPT, make_images
 
 from dlojz import data, records
+from dlojz.views import words
 
 MIXING = ["mixup-cpu", "mixup", "cutmix-loop", "cutmix"]
 
@@ -215,3 +216,11 @@ torch.utils.data.default_collate = unwritten
     assert [todo["lab"] for todo in run.record.todos] == ["augmentation"]
     steps = [event["step"] for event in records.Reader(run.folder).poll() if event["event"] == "step"]
     assert steps == list(range(1, 19)) and run.out.count("todo: ") <= 3  # workers begin anew in each epoch
+
+
+def test_a_run_s_augmentation_in_words():
+    said = {"augment": "cutmix", "alpha": 0.5, "num_workers": 0, "label_smoothing": 0.0}
+    assert words.switches(said) == ["CutMix (alpha 0.5)"]
+    assert words.switches(said, {"augmentation"}) == ["CutMix (alpha 0.5) (not written yet)"]
+    assert words.switches(said | {"augment": "none"}) == [] == words.switches({})
+    assert words.difference("none") == "-" and words.difference(0) == "0" and words.switch("augment", "none") == ""

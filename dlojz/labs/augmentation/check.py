@@ -9,7 +9,8 @@ MIXED = f"--augment cutmix --alpha 1 {SIZE}"
 
 
 def check(probe):
-    run = probe.call("augment.py", "functions")
+    gpus = {} if probe.gpus else {"gpus": 1}  # in both calls, so that what is made for a GPU alone comes as far as its mistake
+    run = probe.call("augment.py", "functions", **gpus)
     transforms(run)
     draws(run)
     labels(run)
@@ -18,7 +19,7 @@ def check(probe):
     for name in ("cutmix", "cutmix_batch"):
         cutmix(run, name)
     whole_batches(run)
-    placed(probe.call("augment.py", "on_a_gpu", observe=["transfers"], **({} if probe.gpus else {"gpus": 1})))
+    placed(probe.call("augment.py", "on_a_gpu", observe=["transfers"], **gpus))
     trains(probe)
     probe.verified.append("RandAugment draws anew for each image, and gives uint8 back")
     probe.verified.append("lambda follows Beta(alpha, alpha); the model's random numbers stay as they are without augmentation")
