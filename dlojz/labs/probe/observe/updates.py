@@ -4,15 +4,22 @@
              for two runs as the tensors are), without (how many of its parameters had no gradient)
 ``left``     the script has ended: weights (fingerprint), pending (whether a gradient was left that no step has used)
 
-With ``no_batch_norm=True`` batch norm only scales and shifts, and dropout is left out: then batches taken in parts give the
-gradient of the whole.
+A process that waits for another one gives up after WAIT seconds, with torch's own error. With ``no_batch_norm=True`` batch norm
+only scales and shifts, and dropout is left out: then batches taken in parts give the gradient of the whole.
 """
 
 from __future__ import annotations
 
+import datetime
+import functools
+
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed import distributed_c10d
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+WAIT = 12.0  # seconds
 
 
 class Observer:
@@ -28,6 +35,7 @@ class Observer:
         if self.on:
             register_optimizer_step_pre_hook(self.before)
             register_optimizer_step_post_hook(self.after)
+            dist.init_process_group = distributed_c10d.init_process_group = impatient(dist.init_process_group)
         if self.no_batch_norm:
             nn.BatchNorm2d.forward = lambda norm, x: x * norm.weight[:, None, None] + norm.bias[:, None, None]
             nn.Dropout.forward = lambda dropout, x: x
@@ -62,6 +70,14 @@ class Observer:
                 squares += flat.square().sum().item()
                 weighted += (flat * torch.cos(place + torch.arange(len(flat), dtype=torch.float64))).sum().item()
         return [squares**0.5, weighted]
+
+
+def impatient(make):
+    @functools.wraps(make)
+    def made(*args, **more):
+        return make(*args, **{**more, "timeout": datetime.timedelta(seconds=WAIT)})
+
+    return made
 
 
 def _parameters(optimizer) -> list:
