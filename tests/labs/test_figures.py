@@ -1,6 +1,7 @@
 """The numbers in the figures of the notebooks, and what is counted of memory."""
 
 import math
+import sys
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from dlojz.labs.amp import figures as amp
 from dlojz.labs.channels_last import figures as channels_last
 from dlojz.labs.day1 import sized
 from dlojz.labs.gpu import figures as gpu
+from dlojz.labs.probe import Limits, Probe, Session
 
 
 def test_footprint_counts_what_a_real_step_keeps():
@@ -125,6 +127,16 @@ def test_runs_are_small_until_they_use_the_gpu(scale, here, monkeypatch):
     assert "resnet18" not in runs.run and runs.batches[-1] == 1024 and "not written" not in repr(runs)
     verbs.reset("gpu.batch")
     assert "resnet18" in runs.run
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the probe's limits are those of Linux")
+def test_such_a_run_trains_a_small_batch_on_the_cpu(here):
+    with Session(Limits(seconds=100)) as session:
+        switches = sized("gpu").short.removeprefix("train.py")
+        run = Probe(session, here).run(switches, small=False, observe=["layers", "printing"], gpus=1)
+        model = run.need("model", training=True)
+        assert model.inputs[0]["shape"] == [16, 3, 64, 64] and list(model.devices) == ["cpu"] and run.completed
+        assert run.first("print", text=lambda text: text.startswith("todo: gpu is not written yet"))
 
 
 def test_outside_of_a_workspace_runs_have_the_size_of_the_machine(tmp_path, monkeypatch):
