@@ -18,6 +18,7 @@ On a CPU the operators are the work: ``compute``, ``calls`` (operators so short 
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from collections import defaultdict
@@ -44,6 +45,7 @@ SYNCS = frozenset(("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventS
                    "hipDeviceSynchronize", "hipEventSynchronize", "hipMemcpyWithStream", "hipMemcpy"))
 # Seconds: an operator of a CPU that takes less computes next to nothing: dispatch, allocation and profiler take a few µs each.
 TINY = 20e-6
+INTERRUPTED = 2  # a step of a CPU whose own work takes so many times what is usual was interrupted by something else
 WRAPPERS = ("autograd::", "torch::autograd")  # what the engine puts around the operators of a backward pass
 ARITHMETIC_OPERATORS = ("conv", "mm", "linear", "attention", "matmul", "gemm", "einsum")
 
@@ -169,11 +171,20 @@ class Facts:
     waits_for_memory: float = 0.0
     achieved: dict[str, float] = field(default_factory=dict)
     compute_spans: Spans = field(default_factory=list)
+    spans: Spans = field(default_factory=list)  # what was looked at, of the time between begin and end
+    interrupted: int = 0
 
     @property
     def seconds(self) -> float:
         """A step."""
-        return (self.end - self.begin) / self.steps
+        return intervals.total(self.spans) / self.steps
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know before believing the numbers."""
+        left = f"{self.interrupted} of {len(self.trace.steps)} steps did their work more than {INTERRUPTED} times as slowly as " \
+               "the one in the middle, as if something else had the cores: they are left out"
+        return [*self.trace.notes, *([left] if self.interrupted else [])]
 
     @property
     def on_gpu(self) -> bool:
@@ -186,9 +197,7 @@ class Facts:
 
 def analyse(trace: Trace) -> Facts:
     """Everything the views and the diagnosis need."""
-    facts = (_gpu if trace.on_gpu else _cpu)(trace)
-    facts.loader = intervals.total(intervals.within(loader(trace), *_cpu_window(trace))) / max(1, len(trace.steps))
-    return facts
+    return (_gpu if trace.on_gpu else _cpu)(trace)
 
 
 def _cpu_window(trace: Trace) -> tuple[float, float]:
@@ -281,7 +290,7 @@ def _rows(groups: dict[str, list[float]], steps: int, more=lambda name: {}) -> l
 
 def _gpu(trace: Trace) -> Facts:
     begin, end, steps = _gpu_window(trace)
-    facts = Facts(trace, begin, end, steps, phases=phases(trace))
+    facts = Facts(trace, begin, end, steps, phases=phases(trace), spans=[(begin, end)])
     work = [item for item in trace.work if item.begin < end and item.end > begin]
     told = {item.name: kernels.kind(item.name) for item in work if item.kind == "kernel"}
     collective = [item for item in work if item.kind == "kernel" and told[item.name].name == "collective"]
@@ -309,6 +318,7 @@ def _gpu(trace: Trace) -> Facts:
     facts.launches = _launches(trace, facts)
     facts.collectives = sorted([*_nccl(facts, collective), *_gloo(facts, compute)], key=lambda one: one.begin)
     first, last = _cpu_window(trace)
+    facts.loader = intervals.total(intervals.within(loader(trace), first, last)) / max(1, len(trace.steps))
     waiting = intervals.union([*loader(trace), *((call.begin, call.end) for call in syncs)])
     facts.cpu_work = (last - first - intervals.total(intervals.within(waiting, first, last))) / max(1, len(trace.steps))
     return facts
@@ -401,6 +411,11 @@ def _batches(trace: Trace) -> set[int]:
         if item.kind == "memcpy" and "HtoD" in item.name and item.call and isinstance(size, (int, float)) and size >= BATCH:
             found |= {id(item.call), id(_outermost(item.call) or item.call)}
     return found
+
+
+def _inside(spans: Spans, moment: float) -> bool:
+    at = bisect_right(spans, (moment, math.inf)) - 1
+    return at >= 0 and moment < spans[at][1]
 
 
 def _near(spans: Spans, begin: float, end: float) -> Spans:
@@ -616,7 +631,7 @@ def _sending(trace: Trace) -> Spans:
 def _gloo(facts: Facts, compute: Spans) -> list[Collective]:
     phase, out = Phases(facts.phases), []
     for call in _hosted(facts.trace):
-        if facts.begin <= call.begin < facts.end:
+        if _inside(facts.spans, call.begin):
             hidden = intervals.total(intervals.common([(call.begin, call.end)], _near(compute, call.begin, call.end)))
             out.append(Collective(collective_kind(call.name), _size(call), call.begin, call.end, hidden, phase(call.begin),
                                   _step_of(facts.trace, call.begin), call.name.split(":")[0]))
@@ -628,49 +643,70 @@ def _gloo(facts: Facts, compute: Spans) -> list[Collective]:
 
 def _cpu(trace: Trace) -> Facts:
     begin, end = _cpu_window(trace)
-    facts = Facts(trace, begin, max(end, begin + 1e-9), max(1, len(trace.steps)), phases=phases(trace))
-    feeding = intervals.within(loader(trace), begin, end)
+    marked = [(step.begin, step.end) for step in trace.steps] or [(begin, max(end, begin + 1e-9))]
+    feeding = loader(trace)
     waits = [(call.begin, call.end) for call in trace.calls if call.kind == "op" and call.name.startswith("c10d::")]
     outer = [(call.begin, call.end) for call in trace.calls if call.kind == "op" and not call.name.startswith("c10d::")
              and (call.parent is None or call.parent.kind != "op")]
-    compute = intervals.minus(intervals.within(intervals.union(outer), begin, end), intervals.union([*feeding, *waits]))
-    collectives = [(call.begin, call.end) for call in _hosted(trace)]
-    sending = intervals.within(intervals.union([*collectives, *waits]), begin, end)
+    compute = intervals.minus(intervals.union(outer), intervals.union([*feeding, *waits]))
+    sending = intervals.union([*_sending(trace), *waits])
     exposed = intervals.minus(sending, intervals.union([*compute, *feeding]))
-    taken = intervals.union([*compute, *feeding, *exposed])
-    seconds = {"compute": intervals.total(compute), "communication": intervals.total(exposed), "loader": intervals.total(feeding),
-               "other": end - begin - intervals.total(taken)}
-    facts.busy = seconds["compute"] / (end - begin) if end > begin else 0.0
-    facts.compute_spans = compute
-    groups, tiny, reads, phase = defaultdict(list), 0.0, [], Phases(facts.phases)
-    for call in trace.calls:
-        if call.kind == "op" and begin <= call.begin < end and not call.name.startswith(("c10d::", "record_param_comms")):
-            ranges = [around.name for around in call.around() if around.kind == "range"]
-            if any(name.startswith(LOADER) for name in ranges):
-                continue
-            groups[call.name].append(max(call.own, 0.0))
-            tiny += call.own if 0 < call.own < TINY else 0.0
-            if call.name == "aten::_local_scalar_dense" and not any(name.startswith("Optimizer.step") for name in ranges):
-                reads.append(phase(call.begin))  # optimizers read their counters, which are on the CPU in any case
+    spans = _usual(marked, intervals.union([*feeding, *exposed]))
+    facts = Facts(trace, begin, end, len(spans), phases=phases(trace), spans=spans, interrupted=len(marked) - len(spans))
+
+    def seconds(some: Spans) -> float:
+        return intervals.total(intervals.common(some, spans)) / facts.steps
+
+    facts.compute_spans, facts.loader = intervals.common(compute, spans), seconds(feeding)
+    facts.busy = seconds(compute) / facts.seconds if facts.seconds else 0.0
+    made = [call for call in trace.calls if call.kind == "op" and _inside(spans, call.begin)
+            and not call.name.startswith(("c10d::", "record_param_comms")) and not _in_range(call, LOADER)]
+    groups = defaultdict(list)
+    for call in made:
+        groups[call.name].append(max(call.own, 0.0))
     facts.operators = _rows(groups, facts.steps)
-    seconds["calls"] = min(tiny, seconds["compute"])
-    seconds["compute"] -= seconds["calls"]
-    order = ("compute", "communication", "loader", "calls", "other")
-    facts.shares = {name: seconds[name] / facts.steps for name in order}
+    calls = min(_tiny(made) / facts.steps, seconds(compute))
+    facts.shares = {"compute": seconds(compute) - calls, "communication": seconds(exposed), "loader": seconds(feeding),
+                    "calls": calls}
+    facts.shares["other"] = facts.seconds - sum(facts.shares.values())
+    phase = Phases(facts.phases)
+    # Optimizers read their counters, which are on the CPU in any case.
+    reads = [phase(call.begin) for call in made
+             if call.name == "aten::_local_scalar_dense" and not _in_range(call, "Optimizer.step")]
     if reads:
         facts.reads = Reads(len(reads) / facts.steps, max(set(reads), key=reads.count))
     for row in facts.operators:
         what = "arithmetic" if is_product(row.name) else "memory"
         facts.kinds[what] = facts.kinds.get(what, 0.0) + row.seconds
     facts.arithmetic, facts.waits_for_memory = facts.kinds.get("arithmetic", 0.0), facts.kinds.get("memory", 0.0)
-    made = [call for call in trace.calls if call.kind == "op" and call.name in PRODUCTS and begin <= call.begin < end]
-    whole = {id(around) for call in made for around in call.around() if around.name in PRODUCTS}  # a linear is an addmm inside
-    flops = sum(counted.flops for call in made if id(call) not in whole and (counted := products.product(call)) is not None)
+    counted = [call for call in made if call.name in PRODUCTS]
+    whole = {id(around) for call in counted for around in call.around() if around.name in PRODUCTS}  # a linear is an addmm inside
+    flops = sum(found.flops for call in counted if id(call) not in whole and (found := products.product(call)) is not None)
     if flops and facts.arithmetic:
         facts.achieved = {"flops": flops / facts.steps / facts.arithmetic}
     facts.collectives = _gloo(facts, compute)
     facts.cpu_work = sum(facts.shares[name] for name in ("compute", "calls", "other"))
     return facts
+
+
+def _usual(steps: Spans, waiting: Spans) -> Spans:
+    """The steps without those that were interrupted. A step that waits for its loader or for other processes was not."""
+    work = [end - begin - intervals.total(intervals.common([(begin, end)], waiting)) for begin, end in steps]
+    middle = median(work)
+    return [step for step, seconds in zip(steps, work) if seconds <= INTERRUPTED * middle] or steps
+
+
+def _in_range(call: Call, name: str) -> bool:
+    return any(around.kind == "range" and around.name.startswith(name) for around in call.around())
+
+
+def _tiny(calls: list[Call]) -> float:
+    """Seconds in operators that take less than `TINY`. Of those with the same sizes the one in the middle tells, so that one that
+    was interrupted is not taken for a large one."""
+    groups = defaultdict(list)
+    for number, call in enumerate(calls):
+        groups[call.name, call.shape if call.shape >= 0 else -1 - number].append(max(call.own, 0.0))
+    return sum(sum(own) for own in groups.values() if median(own) < TINY)
 
 
 def is_product(operator: str) -> bool:

@@ -46,9 +46,11 @@ class Call:
     """Something that a thread of the CPU did: an operator (``op``), a range (``range``), a Python function (``python``), a call
     to CUDA (``cuda``). ``parent``: the one around it; ``own``: its seconds without those of operators in it. See `nesting`."""
 
-    __slots__ = ("args", "begin", "end", "id", "kind", "name", "own", "parent", "thread")
+    __slots__ = ("args", "begin", "end", "id", "kind", "name", "own", "parent", "shape", "thread")
 
-    def __init__(self, name: str, kind: str, thread, begin: float, end: float, number: int = 0, args: dict | None = None):
+    def __init__(self, name: str, kind: str, thread, begin: float, end: float, number: int = 0, args: dict | None = None,
+                 shape: int = -1):
+        self.shape = shape  # the same number for the same sizes of inputs; -1: not recorded
         self.name, self.kind, self.thread, self.begin, self.end, self.id, self.args = name, kind, thread, begin, end, number, args
         self.parent: Call | None = None
         self.own = end - begin
@@ -312,6 +314,7 @@ class _Builder:
         self.path = path
         self.calls: list[Call] = []
         self.work: list[Work] = []
+        self.shapes: dict[str, int] = {}
         self.base: float | None = None
         self.events = self.skipped = 0
 
@@ -344,7 +347,10 @@ class _Builder:
             if call != "python" and args and (name in PRODUCTS or name.startswith(COLLECTIVES)):
                 keep = {key: args[key] for key in KEPT_OF_CALLS if key in args}
             number = args.get("correlation" if call == "cuda" else "External id", 0)
-            self.calls.append(Call(name, call, thread, begin, begin + seconds, number if type(number) is int else 0, keep))
+            shape = -1
+            if call == "op" and "Input Dims" in args:
+                shape = self.shapes.setdefault(repr(args["Input Dims"]), len(self.shapes))
+            self.calls.append(Call(name, call, thread, begin, begin + seconds, number if type(number) is int else 0, keep, shape))
         else:
             number = args.get("correlation", 0)
             keep = {key: args[key] for key in KEPT_OF_WORK if key in args}

@@ -117,7 +117,7 @@ def under_way(facts: Facts) -> tuple[float, float]:
     from ..traces import intervals
 
     spans = intervals.union((one.begin, one.end) for one in facts.collectives)
-    spans = intervals.within(spans, facts.begin, facts.end)
+    spans = intervals.common(spans, facts.spans)
     return (intervals.total(spans) / facts.steps, intervals.total(intervals.common(spans, facts.compute_spans)) / facts.steps)
 
 
@@ -151,7 +151,7 @@ def computed(facts: Facts) -> float:
     """Seconds of a step in which something is computed."""
     from ..traces import intervals
 
-    return intervals.total(intervals.within(facts.compute_spans, facts.begin, facts.end)) / facts.steps
+    return intervals.total(intervals.common(facts.compute_spans, facts.spans)) / facts.steps
 
 
 def _step(facts: Facts) -> str:

@@ -62,7 +62,7 @@ def facts_of(job) -> tuple[str, Facts | None, list[str]]:
     """
     if isinstance(job, (str, Path)) and is_file(Path(job).expanduser()):
         found = analysed(Path(job).expanduser())
-        return Path(job).name, found, found.trace.notes
+        return Path(job).name, found, found.notes
     run = runs.one(job)
     try:
         if run.folder is None:
@@ -70,7 +70,7 @@ def facts_of(job) -> tuple[str, Facts | None, list[str]]:
         found = analysed(run.folder)
     except UsageError as error:
         return run.name, None, [*_instead(run), str(error)]
-    return run.name, found, found.trace.notes
+    return run.name, found, found.notes
 
 
 def analysed(where: Path) -> Facts:

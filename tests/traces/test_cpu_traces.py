@@ -1,5 +1,6 @@
 """The diagnosis of real traces of small trainings on the CPU, each with a planted cause (cpu_programs.py)."""
 
+import json
 import os
 import socket
 import subprocess
@@ -62,9 +63,43 @@ def test_a_planted_cause_is_found(folder, pattern, program):
         found = traces.diagnose(facts := facts_of(folder, program))
     assert found.pattern == pattern, f"{found}\n{facts.shares}"
     assert sum(facts.shares.values()) == pytest.approx(facts.seconds, rel=1e-6)
-    assert facts.steps == 4 and not facts.on_gpu and facts.trace.device == "CPU"
+    assert facts.steps + facts.interrupted == 4 and not facts.on_gpu and facts.trace.device == "CPU"
     assert (found.title in traces.PATTERNS.values()) == (pattern not in ("launch", "synchronisation"))
     assert any("only the trace of a GPU can tell" in line for line in found.unknown)
+
+
+def steps_by_hand(path: Path, lengths, work) -> Path:
+    """Steps that last so many ms, with operators of so many µs each in them and nothing else."""
+    events, now = [], 0.0
+    for number, ms in enumerate(lengths):
+        events.append({"cat": "user_annotation", "name": f"ProfilerStep#{number}", "ts": now, "dur": ms * 1e3, "args": {}})
+        at = now
+        for name, dims, us in work(number):
+            events.append({"cat": "cpu_op", "name": name, "ts": at, "dur": us, "args": {"Input Dims": dims}})
+            at += us
+        now += ms * 1e3 + 500  # between two steps is the profiler
+    events = [{"ph": "X", "pid": 1, "tid": 1} | event for event in events]
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+def test_an_interrupted_step_is_left_out_and_said(tmp_path):
+    usual = [("aten::mul", [[1000]], 800.0)]
+    path = steps_by_hand(tmp_path / "t.json", [1.0, 1.0, 9.0, 1.1], lambda number: usual)
+    facts = traces.analyse(traces.read(path))
+    assert (facts.steps, facts.interrupted) == (3, 1) and facts.seconds == pytest.approx(3.1e-3 / 3)
+    assert len(facts.notes) == 1 and facts.notes[0].startswith("1 of 4 steps did their work more than 2 times as slowly")
+    even = traces.analyse(traces.read(steps_by_hand(tmp_path / "u.json", [1.0, 1.2, 1.9, 1.1], lambda number: usual)))
+    assert even.steps == 4 and even.notes == []
+
+
+def test_one_small_operator_that_was_interrupted_is_no_large_one(tmp_path):
+    def work(number):
+        return [("aten::add_", [[1]], 400.0 if number == 1 and one == 0 else 3.0) for one in range(50)] + [
+            ("aten::add_", [[1000, 1000]], 500.0)]
+    facts = traces.analyse(traces.read(steps_by_hand(tmp_path / "t.json", [1.0, 1.3, 1.0], work)))
+    assert facts.shares["calls"] == pytest.approx((3 * 50 * 3 + 397) * 1e-6 / 3)
+    assert facts.shares["compute"] == pytest.approx(500e-6)
 
 
 def test_the_loaders_wait_is_the_time_it_sleeps(folder):

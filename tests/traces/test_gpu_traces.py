@@ -163,7 +163,7 @@ def test_copies_are_counted(folder):
 def test_the_training_script(tmp_path):
     """ResNet-50 on random data keeps the GPU busy, and the trace says so as the record does."""
     folder = tmp_path / "run"
-    command = [sys.executable, SCRIPT, "--model", "resnet50", "--data", "random", "--image-size", "224", "-b", "128", "--tf32",
+    command = [sys.executable, SCRIPT, "--model", "resnet50", "--data", "random", "--image-size", "224", "-b", "256", "--tf32",
                "--test", "--test-steps", "30", "--profile", "--run-dir", folder]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280,
                           env=os.environ | {"PYTHONPATH": str(HERE.parents[1]), "DLOJZ_SITE": "laptop"})
