@@ -17,13 +17,13 @@ import json
 import math
 import os
 import secrets
-import select
 import socket
 import sys
 import threading
 import time
 import traceback
 from contextlib import suppress
+from multiprocessing.connection import wait
 from pathlib import Path
 
 EVERY = 1.0  # seconds between two signs of life
@@ -71,6 +71,9 @@ class Roll:
         self.ours[connection] = _Peer(0)
         self._tell({"secret": address["secret"], "rank": self.rank, "pid": os.getpid(), "host": socket.gethostname()})
 
+    def connections(self) -> list[socket.socket]:
+        return [*self.ours, *([self._server] if self.rank == 0 else [])]
+
     def start(self) -> None:
         threading.Thread(target=self._run, name="roll call", daemon=True).start()
 
@@ -89,10 +92,11 @@ class Roll:
     def _run(self) -> None:
         next_sign = 0.0
         while not (self.left and self.rank):  # rank 0 still tells the others while it ends
-            listening = [*self.ours, *([self._server] if self.rank == 0 else [])]
-            with suppress(OSError, ValueError):
-                for ready in select.select(listening, [], [], 0.2)[0]:
+            try:
+                for ready in wait(self.connections(), 0.2):
                     self._hear(ready)
+            except (OSError, ValueError):  # no file descriptor is left for a newcomer, say
+                time.sleep(0.2)
             now = time.monotonic()
             if now >= next_sign and not self.left:
                 next_sign = now + EVERY
@@ -241,7 +245,16 @@ def begin(place, give_up=None, patience: float | None = None) -> None:
         except OSError:
             return
     _roll = roll
+    os.register_at_fork(after_in_child=forget)
     roll.start()
+
+
+def forget() -> None:
+    """In a fork, such as a loader's worker: a connection that it keeps open would make its dead parent look alive."""
+    global _roll
+    for connection in _roll.connections() if _roll else ():
+        connection.close()
+    _roll = None
 
 
 def passed() -> None:

@@ -96,6 +96,21 @@ def test_a_killed_process_is_named_by_all_others(job, lost):
     assert time.monotonic() - begun < 20
 
 
+def test_a_worker_that_outlives_its_process_does_not_hide_its_end(job):
+    three = job()
+    three.tell(1, "os.register_at_fork(after_in_child=rollcall.forget)")
+    three.tell(1, "worker = os.fork() or (time.sleep(60), os._exit(0))")
+    three.tell(1, "print(worker, flush=True)")
+    worker = int(three.members[1].stdout.readline())
+    try:
+        three.members[1].kill()
+        for rank in (0, 2):
+            assert list(three.end(rank)[1][2]) == ["1"]
+        os.kill(worker, 0)  # it was there all the time
+    finally:
+        os.kill(worker, signal.SIGKILL)
+
+
 def test_a_process_that_fails_says_why(job):
     three = job()
     three.tell(1, "rollcall.leave('ValueError: mine'); os._exit(1)")
