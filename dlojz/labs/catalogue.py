@@ -61,7 +61,10 @@ def _reasons_by_scale(value) -> bool:
 
 @dataclass(frozen=True)
 class Goal:
-    """What a run called ``run`` should reach, as a multiple of what the run called ``against`` measured on the same machine."""
+    """What a run called ``run`` should reach, as a multiple of what the run called ``against`` measured on the same machine.
+
+    Runs with another model, image size, device or number of processes are not compared, but for what ``differ`` names.
+    """
 
     run: str = schema.text("the name of a run, as in submit(…, name=\"amp\")")
     against: str = schema.text("the name of the run to compare with")
@@ -71,6 +74,7 @@ class Goal:
     at_most: Mapping[str, float] | None = _by_scale(None)
     none_for: Mapping[str, str] | None = schema.key('a reason for each scale without a goal, such as { laptop = "…" }',
                                                     lambda value: _reasons_by_scale(value), None)
+    differ: tuple[str, ...] = schema.words('a list of what the two runs differ in on purpose, such as ["processes"]', default=())
 
     def problem(self):
         if (self.at_least is None) == (self.at_most is None):

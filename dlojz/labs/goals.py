@@ -85,7 +85,7 @@ def judge(lab: Lab, workspace: Path) -> Verdict:
 
 def compare(goal: Goal, run: Measured, base: Measured) -> Verdict:
     """The verdict over two runs."""
-    different = [name for name in run.setting if run.setting[name] != base.setting[name]]
+    different = [name for name in run.setting if run.setting[name] != base.setting[name] and name not in goal.differ]
     if different:
         said = ", ".join(f"{name} {run.setting[name]} and {base.setting[name]}" for name in different)
         return Verdict("not comparable", f"{run.run} and {base.run} can't be compared: {said}", run=run)

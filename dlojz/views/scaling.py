@@ -10,7 +10,8 @@ from .page import View
 from .runs import Run
 from .svg import GREY, NAMES, PHASE, SPEED, Panel, Svg, legend, nice_top
 
-FITS = 0.05  # batches that differ by less than this count as the same
+LONGER = 0.05  # of a step: less than that is noise
+TOO_GOOD = 1.1  # an efficiency above this is no gain of DDP's
 
 
 def scaling(*jobs) -> View:
@@ -88,6 +89,9 @@ def findings(known: Sequence[Run]) -> list[str]:
         many, few = (words.counted(run.start["world_size"], "process", "processes") for run in (last, first))
         share = words.share(efficiency(known, last))
         out.append(f"{many}: {words.ratio(times)} the images/s of {few}, an efficiency of {share}.")
+        if max(efficiency(known, run) for run in best) > TOO_GOOD:
+            out.append(f"More than ideal: what {few} did is no fair measure. Was the machine busy with something else meanwhile? "
+                       "Run it once more (again=True).")
         longer = _longer(first, last)
         if longer:
             out.append(longer)
@@ -115,7 +119,7 @@ def _longer(first: Run, last: Run) -> str:
     grown = {phase: last.numbers.get(phase, 0.0) - first.numbers.get(phase, 0.0) for phase in PHASES}
     phase, by = max(grown.items(), key=lambda item: item[1])
     whole = last.numbers["step_seconds"] - first.numbers["step_seconds"]
-    if whole <= FITS * first.numbers["step_seconds"] or by <= 0:
+    if whole <= LONGER * first.numbers["step_seconds"] or by <= 0:
         return ""
     why = ", in which gradients are exchanged" if phase == "backward" else ""
     return (f"A step takes {words.seconds(whole)} longer; of the phases {NAMES[phase]} has grown most{why} "
@@ -149,7 +153,8 @@ def _figure(known: Sequence[Run]) -> str:
         x, y = panel.at(count, speed)
         svg.dot(x, y, SPEED, 5, f"{count} processes: {words.number(speed)} images/s")
         if run is best[count]:
-            svg.text(x, y + 20, words.share(efficiency(known, run)), anchor="middle", weight=600)
+            below = y + 26 < top + high
+            svg.text(x, y + 20 if below else y - 10, words.share(efficiency(known, run)), anchor="middle", weight=600)
     _steps(svg, list(best.items()), 560, top, 320, high)
     return str(svg) + legend([("images/s, with the efficiency", SPEED), ("ideal (dashed)", GREY),
                               *((NAMES[p], PHASE[p]) for p in PHASES if any(run.numbers.get(p) for run in known))])

@@ -16,6 +16,7 @@ from dlojz.labs import catalogue
 from dlojz.labs.checking import Unmet
 from dlojz.labs.ddp import figures, runs
 from dlojz.labs.ddp.statistics import BatchNormOfAll
+from dlojz.labs.goals import Measured, compare
 from dlojz.labs.probe import Event, Unfinished
 from dlojz.labs.probe.facts import ending
 from dlojz.labs.ranks import ended_together
@@ -109,6 +110,17 @@ def test_runs_for_a_machine(gpus, counts, by_two, monkeypatch):
     here = runs.together()
     assert here.counts == counts and here.by(2) == by_two and here.run in repr(here)
     assert ("--device cpu" in here.run) == (gpus == 1)
+
+
+def test_the_goal_compares_two_processes_with_one():
+    goal = catalogue.lab("ddp").goal
+    setting = {"model": "resnet50", "image size": 224, "processes": 1, "device": "H100"}
+    one = Measured("ddp_one-001", 1.0, "gpu", 1000.0, setting)
+    assert compare(goal, Measured("ddp-001", 2.0, "gpu", 1900.0, setting | {"processes": 2}), one).state == "reached"
+    assert compare(goal, Measured("ddp-001", 2.0, "gpu", 1500.0, setting | {"processes": 2}), one).state == "not reached"
+    assert compare(goal, Measured("ddp-001", 2.0, "gpu", 1900.0, setting | {"device": "A100"}), one).state == "not comparable"
+    laptop = compare(goal, Measured("ddp-001", 2.0, "laptop", 900.0, setting | {"processes": 2}), one)
+    assert laptop.state == "no goal" and "share its speed" in laptop.text
 
 
 # ------------------------------------------------------------------------------------------------------------- who waited

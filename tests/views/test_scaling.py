@@ -39,7 +39,13 @@ def test_strong_scaling_and_shared_cores():
 def test_several_runs_of_a_number_count_by_the_fastest():
     text = repr(scaling(run(1, 1.0), run(1, 0.5), run(2, 0.5)))
     assert "2 processes: 2.00x the images/s of 1 process, an efficiency of 100%" in text
+    assert "More than ideal" not in text
     assert [line.split()[4] for line in text.splitlines() if line[0].isdigit()][:3] == ["50%", "100%", "100%"]
+
+
+def test_more_than_ideal_is_no_gain():
+    text = repr(scaling(run(1, 2.0), run(2, 0.5)))
+    assert "efficiency of 400%" in text and "More than ideal: what 1 process did is no fair measure" in text
 
 
 def test_what_cannot_be_shown_is_said():

@@ -8,7 +8,8 @@ from dlojz.labs.ranks import ended_together
 
 
 def check(probe):
-    options = {"small": False, "ranks": 2, "replicas": True, "slow_save": True, "observe": ["layers", "printing", "replicas"]}
+    options = {"small": False, "ranks": 2, "replicas": True, "slow_save": True, "on_cpu": True,
+               "observe": ["layers", "printing", "replicas"]}
     runs = {number: probe.run(script=f"hunt/ddp_{number}.py", **options) for number in range(1, 7)}
     for number, judge in enumerate((orders, accuracy, checkpoint, saving, parameters, moves), 1):
         ended_together(runs[number])

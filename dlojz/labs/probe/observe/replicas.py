@@ -14,7 +14,7 @@
 A process that waits for another one gives up after WAIT seconds, with torch's own error. Where GPUs are pretended (``gpus=N``)
 NCCL is played by gloo, and SyncBatchNorm by the batch norm of each process. ``uneven=True``: the last batch that a loader gives
 to rank 1 is one image short, as where images cannot be shared out evenly. ``slow_save=True``: torch.save takes a second, so that
-whoever reads the file too early finds none.
+whoever reads the file too early finds none. ``on_cpu=True``: a script that takes a GPU where there is one finds none.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Observer:
         self.log = log
         self.on = bool(options.get("replicas"))
         self.pretended = bool(options.get("gpus"))
+        self.on_cpu = bool(options.get("on_cpu"))
         self.slow = bool(options.get("slow_save"))
         self.short = bool(options.get("uneven")) and os.environ.get("RANK") == "1"
         self.first: tuple | None = None  # the model and the images of the first step, and later its labels
@@ -65,6 +66,9 @@ class Observer:
             self.install_short()
         if self.slow:
             self.install_slow()
+        if self.on_cpu:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
+            torch.cuda.is_available = lambda: False
         if self.pretended:
             nn.SyncBatchNorm.forward, nn.SyncBatchNorm._check_input_dim = nn.BatchNorm2d.forward, nn.BatchNorm2d._check_input_dim
 
@@ -215,7 +219,7 @@ def checksum(tensors) -> float | None:
     It is linear: the checksum of a mean is the mean of the checksums."""
     total, place = 0.0, 0
     for tensor in tensors:
-        flat = tensor.detach().double().flatten()
+        flat = tensor.detach().double().flatten().cpu()
         total += float((flat * torch.cos(torch.arange(place, place + len(flat), dtype=torch.float64))).sum())
         place += len(flat)
     return total if math.isfinite(total) else None
