@@ -15,7 +15,8 @@ Each line has an ``event`` and a ``time`` (seconds since 1970). The events, in t
     ``loss`` and ``accuracy`` (sums over all processes divided by all images, since the last step that has them), ``lr`` (of the
     update), ``warmup`` (true while left out of averages), and seconds: ``seconds`` (the whole step) = ``idle`` + ``copy`` +
     ``forward`` + ``backward`` + ``update`` as the device saw them, with ``loading``, the time the process waited for its loader,
-    as the host saw it.
+    as the host saw it. One step of the warm-up has ``memory_with_workers``, bytes that this process and its loader's workers
+    held then.
 ``validation``
     ``step``, ``epoch``, ``loss``, ``accuracy``, ``images``, ``seconds``.
 ``checkpoint``

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from .. import machine, sites
 
-# scale: switches of every run, steps of a run (less than an epoch of the photos), steps of a short run, batch sizes
+# scale: switches of every run, and its steps: less than an epoch of the photos
 _SIZES = {
-    "ci": ("", 5, 3, (4, 8)),
-    "laptop": ("", 40, 12, (8, 16, 32)),
-    "gpu": ("--amp bf16 --channels-last", 45, 20, (64, 128, 256)),
-    "cluster": ("--amp bf16 --channels-last", 45, 20, (64, 128, 256)),
+    "ci": ("", 5),
+    "laptop": ("", 40),
+    "gpu": ("--amp bf16 --channels-last", 45),
+    "cluster": ("--amp bf16 --channels-last", 45),
 }
 # A model so light that feeding it is the work. A GPU is fast enough to starve with any.
 _LIGHT = {"laptop": ("--model shufflenet_v2_x0_5 --batch-size 32", 32)}
@@ -27,24 +27,21 @@ _MOST_WORKERS = 16  # for one process
 class Sized:
     """Commands for `submit`, to which a lab adds its switches.
 
-    ``run`` reads photos, ``random`` is the same on random images, ``short`` a few steps of ``run``, for a sweep over ``batches``.
+    ``run`` reads photos, ``random`` is the same on random images.
     ``feed`` and ``feed_random``: the same two for a model that has to wait for its images, ``feed_batch`` at a time.
-    ``workers``: loader processes for one training process. ``ranks``: how many processes train together.
+    ``workers``: loader processes for one training process.
     """
 
     scale: str
     run: str
     random: str
-    short: str
     feed: str
     feed_random: str
     feed_batch: int
     workers: int
-    ranks: int
-    batches: tuple[int, ...]
 
     def __repr__(self) -> str:
-        said = {"a run here": self.run, "on random data": self.random, "loader workers": self.workers, "processes": self.ranks}
+        said = {"a run here": self.run, "on random data": self.random, "loader workers": self.workers}
         return "\n".join(f"{name + ':':<16} {value}" for name, value in said.items())
 
 
@@ -52,15 +49,14 @@ def sized(scale: str = "") -> Sized:
     """The runs for jobs of the site in use. Raises UsageError."""
     site = sites.current()
     chosen = sites.resolve_scale(scale or os.environ.get("DLOJZ_SCALE") or site.scale)
-    switches, steps, few, batches = _SIZES[chosen]
-    ranks = {"ci": 2, "laptop": 2, "cluster": 4}.get(chosen) or max(1, len(sites.gpus()))
-
-    def command(data: str, steps: int, light: str = "") -> str:
-        return " ".join(f"train.py --test --test-steps {steps} --data {data} {light} {switches}".split())
-
+    switches, steps = _SIZES[chosen]
     light, batch = _LIGHT.get(chosen, ("", sites.sizes(chosen).batch_size))
-    return Sized(chosen, command("photos", steps), command("random", steps), command("photos", few),
-                 command("photos", steps, light), command("random", steps, light), batch, _workers(chosen, site), ranks, batches)
+
+    def command(data: str, model: str = "") -> str:
+        return " ".join(f"train.py --test --test-steps {steps} --data {data} {model} {switches}".split())
+
+    return Sized(chosen, command("photos"), command("random"), command("photos", light), command("random", light), batch,
+                 _workers(chosen, site))
 
 
 def _workers(scale: str, site: sites.Site) -> int:

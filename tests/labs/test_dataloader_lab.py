@@ -16,6 +16,7 @@ from dlojz.labs import catalogue
 from dlojz.labs.checking import run_check
 from dlojz.labs.dataloader import figures, reading
 from dlojz.labs.day2 import sized
+from dlojz.sites import sizes
 
 # --- what workers change --------------------------------------------------------------------------------------------------
 
@@ -236,15 +237,16 @@ def test_what_a_round_trip_costs_by_hand():
 def test_runs_of_each_scale(scale, monkeypatch):
     monkeypatch.setenv("DLOJZ_SITE", "laptop")
     here = sized(scale)
-    for command in (here.run, here.short, here.feed):
+    for command in (here.run, here.feed):
         assert command.startswith("train.py --test --test-steps ") and "--data photos" in command
     assert here.random == here.run.replace("photos", "random") and here.feed_random == here.feed.replace("photos", "random")
-    assert here.workers >= 1 and here.ranks >= 1 and list(here.batches) == sorted(here.batches) and here.run in repr(here)
+    assert here.workers >= 1 and here.run in repr(here)
+    assert here.feed_batch == sizes(scale).batch_size or f"--batch-size {here.feed_batch}" in here.feed
 
 
 def test_workers_of_a_cluster_are_the_cores_of_a_gpu(monkeypatch):
     monkeypatch.setenv("DLOJZ_SITE", "jean-zay")
-    assert sized().workers == 10 and sized().ranks == 4
+    assert sized().workers == 10
 
 
 # --- the check sees what lies around its fences ----------------------------------------------------------------------------
