@@ -61,7 +61,8 @@ def _square(pixels, size: int):
 
     left, top, width, height = centre_crop(pixels.shape[1], pixels.shape[0])
     image = torch.as_tensor(pixels[top : top + height, left : left + width])[None].permute(0, 3, 1, 2)
-    return interpolate(image, (size, size), mode="bilinear", antialias=True)[0]
+    resized = interpolate(image.float() if image.is_cuda else image, (size, size), mode="bilinear", antialias=True)[0]
+    return resized.round().clamp(0, 255).to(torch.uint8) if image.is_cuda else resized  # a GPU resizes floats only
 
 
 def _enough(width: int, height: int, size: int) -> tuple[int, int]:
