@@ -1,14 +1,14 @@
 """Traces of torch.profiler: read, taken apart, and diagnosed, without TensorBoard and without a network.
 
     trace = traces.read("runs/profile-001")       a run's folder or a file: trace.json.gz, *.pt.trace.json
-    facts = traces.analyse(trace)                 who worked, who waited, for whom: `analysis.Facts`
+    facts = traces.analyse(trace)                 who worked, who waited, for whom: `facts.Facts`
     print(traces.diagnose(trace))                 one of six patterns, its evidence, two things to try
 
 Reading takes about 5 s and 0.25 GB for 200 MB of JSON.
 """
 
-from .analysis import Facts, analyse
-from .diagnosis import PATTERNS, Diagnosis, diagnose
+from .diagnosis import PATTERNS, Diagnosis, analyse, diagnose
+from .facts import Facts
 from .reading import Trace, read
 
 __all__ = ["PATTERNS", "Diagnosis", "Facts", "Trace", "analyse", "diagnose", "read"]

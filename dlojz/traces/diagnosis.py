@@ -14,8 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..views import words
-from .analysis import TINY, Facts, analyse, is_product
+from .cpu import TINY, of_cpu
+from .facts import Facts
+from .gpu import of_gpu
 from .kernels import ARITHMETIC
+from .products import is_product
 from .reading import Trace
 
 # The part of a step from which on a wait is the diagnosis. Taking it all away makes a step 1 / (1 - 0.15) = 1.18 times as fast:
@@ -73,6 +76,11 @@ class Diagnosis:
         parts += [f"  also: {line}" for line in self.also]
         parts += [f"  try {number}: {line}" for number, line in enumerate(self.next, 1)]
         return "\n".join(parts + [f"  not known: {line}" for line in self.unknown])
+
+
+def analyse(trace: Trace) -> Facts:
+    """Everything the views and the diagnosis need."""
+    return of_gpu(trace) if trace.on_gpu else of_cpu(trace)
 
 
 def diagnose(trace: Trace | Facts) -> Diagnosis:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 Spans = list[tuple[float, float]]
@@ -57,3 +59,15 @@ def within(spans: Spans, begin: float, end: float) -> Spans:
 
 def total(spans: Sequence[tuple[float, float]]) -> float:
     return sum(end - begin for begin, end in spans)
+
+
+def holds(spans: Spans, moment: float) -> bool:
+    """Whether a moment is in one of them."""
+    at = bisect_right(spans, (moment, math.inf)) - 1
+    return at >= 0 and moment < spans[at][1]
+
+
+def near(spans: Spans, begin: float, end: float) -> Spans:
+    """Those that may have a moment between begin and end, out of many."""
+    at = max(0, bisect_right(spans, (begin, begin)) - 1)
+    return spans[at : bisect_right(spans, (end, end))]

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from .reading import Call
+from .reading import PRODUCTS, Call
 
 BYTES = {"float": 4, "half": 2, "bfloat16": 2, "double": 8, "long int": 8, "long": 8, "int": 4, "short": 2, "char": 1,
          "signed char": 1, "byte": 1, "unsigned char": 1, "bool": 1}
@@ -15,6 +15,15 @@ BYTES = {"float": 4, "half": 2, "bfloat16": 2, "double": 8, "long int": 8, "long
 def dtype(name) -> str:
     """``float``, ``half``, ``bfloat16`` of what traces call ``float``, ``c10::Half``, ``Float``."""
     return str(name).removeprefix("c10::").lower()
+
+
+ARITHMETIC_OPERATORS = ("conv", "mm", "linear", "attention", "matmul", "gemm", "einsum")
+
+
+def is_product(operator: str) -> bool:
+    """Whether an operator is a matrix product or a convolution."""
+    name = operator.split("::")[-1]
+    return operator in PRODUCTS or (any(word in name for word in ARITHMETIC_OPERATORS) and "Backward" not in name)
 
 
 @dataclass(frozen=True)

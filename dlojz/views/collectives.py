@@ -12,7 +12,7 @@ from .traced import PALE, WIDTH, about, draw, drawn, facts_of, named, nothing, o
 
 if TYPE_CHECKING:
     from ..traces import Facts
-    from ..traces.analysis import Collective
+    from ..traces.facts import Collective
 
 MOST = 12  # collectives of a step that get a row of their own in the picture
 SIDE = 150  # pixels for their names

@@ -230,8 +230,8 @@ def _tops(facts: Facts) -> str:
 
 
 def _bars(title: str, rows: Sequence, facts: Facts) -> str:
-    from ..traces.analysis import is_product
     from ..traces.kernels import ARITHMETIC, kind
+    from ..traces.products import is_product
 
     svg = Svg(430, 26 + 32 * len(rows), f"{title} that take the most time")
     svg.text(0, 14, f"{title}, own time in a step", 13, weight=600)
@@ -298,7 +298,7 @@ Span = tuple[float, float, str, bool, str]  # from, to, colour, strong, what the
 
 def drawn(facts: Facts) -> tuple[float, float, int | None]:
     """From when to when, and which step."""
-    from ..traces.analysis import step_ends
+    from ..traces.gpu import step_ends
 
     ends, marked = step_ends(facts.trace), facts.trace.steps
     if facts.on_gpu and len(ends) > 1:
@@ -323,20 +323,21 @@ def seen(facts: Facts, begin: float, end: float) -> float:
 
 
 def lanes_of(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Span]]]:
-    from ..traces import analysis
+    from ..traces.gpu import waits as gpu_waits
+    from ..traces.loop import loader
 
     trace_ = facts.trace
     phases = [(first, last, PHASE.get(name, GREY), True, f"{name}: {words.seconds(last - first)}")
               for name, first, last in facts.phases if first < end and last > begin and name != "idle"]
     waits = [(first, last, PHASE["loading"], True, f"waits for its loader: {words.seconds(last - first)}")
-             for first, last in analysis.loader(trace_) if first < end and last > begin]
+             for first, last in loader(trace_) if first < end and last > begin]
     lanes = [("CPU", sorted([*phases, *waits]))]
     if not facts.on_gpu:
         lanes.append(("operators", operators(facts, begin, end)))
     else:
         over = trace_.steps[-1].end if trace_.steps else end  # after the last step the profiler itself waits for the GPU
         syncs = [(call.begin, call.end, CARE, True, f"{call.name}: {words.seconds(call.seconds)}")
-                 for call in analysis.waits(trace_) if call.begin < min(end, over) and call.end > begin]
+                 for call in gpu_waits(trace_) if call.begin < min(end, over) and call.end > begin]
         if syncs:
             lanes.append(("CPU waits", syncs))
         lanes += streams(facts, begin, end)
@@ -347,7 +348,8 @@ def lanes_of(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Spa
 
 def operators(facts: Facts, begin: float, end: float) -> list[Span]:
     """Operators of a CPU by their own time: the innermost, in the colour of their phase."""
-    from ..traces.analysis import Phases, is_product
+    from ..traces.loop import Phases
+    from ..traces.products import is_product
 
     phase = Phases(facts.phases)
     out = []
@@ -362,7 +364,7 @@ def operators(facts: Facts, begin: float, end: float) -> list[Span]:
 
 def streams(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Span]]]:
     from ..traces import kernels
-    from ..traces.analysis import Phases
+    from ..traces.loop import Phases
 
     phase = Phases(facts.phases)
     found: dict[object, list[Span]] = {}

@@ -1,0 +1,82 @@
+"""A training on a CPU: its operators are the work."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import median
+
+from . import intervals, products
+from .facts import INTERRUPTED, Facts, Reads, rows_of
+from .intervals import Spans, holds
+from .loop import LOADER, Phases, cpu_window, in_range, loader, phases
+from .products import is_product
+from .reading import PRODUCTS, Call, Trace
+from .sending import gloo, under_way
+
+# Seconds: an operator of a CPU that takes less computes next to nothing: dispatch, allocation and profiler take a few µs each.
+TINY = 20e-6
+
+
+def of_cpu(trace: Trace) -> Facts:
+    """What a trace without a GPU tells."""
+    begin, end = cpu_window(trace)
+    marked = [(step.begin, step.end) for step in trace.steps] or [(begin, max(end, begin + 1e-9))]
+    feeding = loader(trace)
+    waits = [(call.begin, call.end) for call in trace.calls if call.kind == "op" and call.name.startswith("c10d::")]
+    outer = [(call.begin, call.end) for call in trace.calls if call.kind == "op" and not call.name.startswith("c10d::")
+             and (call.parent is None or call.parent.kind != "op")]
+    compute = intervals.minus(intervals.union(outer), intervals.union([*feeding, *waits]))
+    sending = intervals.union([*under_way(trace), *waits])
+    exposed = intervals.minus(sending, intervals.union([*compute, *feeding]))
+    spans = _usual(marked, intervals.union([*feeding, *exposed]))
+    facts = Facts(trace, begin, end, len(spans), phases=phases(trace), spans=spans, interrupted=len(marked) - len(spans))
+
+    def seconds(some: Spans) -> float:
+        return intervals.total(intervals.common(some, spans)) / facts.steps
+
+    facts.compute_spans, facts.loader = intervals.common(compute, spans), seconds(feeding)
+    facts.busy = seconds(compute) / facts.seconds if facts.seconds else 0.0
+    made = [call for call in trace.calls if call.kind == "op" and holds(spans, call.begin)
+            and not call.name.startswith(("c10d::", "record_param_comms")) and not in_range(call, LOADER)]
+    groups = defaultdict(list)
+    for call in made:
+        groups[call.name].append(max(call.own, 0.0))
+    facts.operators = rows_of(groups, facts.steps)
+    calls = min(_tiny(made) / facts.steps, seconds(compute))
+    facts.shares = {"compute": seconds(compute) - calls, "communication": seconds(exposed), "loader": seconds(feeding),
+                    "calls": calls}
+    facts.shares["other"] = facts.seconds - sum(facts.shares.values())
+    phase = Phases(facts.phases)
+    # Optimizers read their counters, which are on the CPU in any case.
+    reads = [phase(call.begin) for call in made
+             if call.name == "aten::_local_scalar_dense" and not in_range(call, "Optimizer.step")]
+    if reads:
+        facts.reads = Reads(len(reads) / facts.steps, max(set(reads), key=reads.count))
+    for row in facts.operators:
+        what = "arithmetic" if is_product(row.name) else "memory"
+        facts.kinds[what] = facts.kinds.get(what, 0.0) + row.seconds
+    facts.arithmetic, facts.waits_for_memory = facts.kinds.get("arithmetic", 0.0), facts.kinds.get("memory", 0.0)
+    counted = [call for call in made if call.name in PRODUCTS]
+    whole = {id(around) for call in counted for around in call.around() if around.name in PRODUCTS}  # a linear is an addmm inside
+    flops = sum(found.flops for call in counted if id(call) not in whole and (found := products.product(call)) is not None)
+    if flops and facts.arithmetic:
+        facts.achieved = {"flops": flops / facts.steps / facts.arithmetic}
+    facts.collectives = gloo(facts, compute)
+    facts.cpu_work = sum(facts.shares[name] for name in ("compute", "calls", "other"))
+    return facts
+
+
+def _usual(steps: Spans, waiting: Spans) -> Spans:
+    """The steps without those that were interrupted. A step that waits for its loader or for other processes was not."""
+    work = [end - begin - intervals.total(intervals.common([(begin, end)], waiting)) for begin, end in steps]
+    middle = median(work)
+    return [step for step, seconds in zip(steps, work) if seconds <= INTERRUPTED * middle] or steps
+
+
+def _tiny(calls: list[Call]) -> float:
+    """Seconds in operators that take less than `TINY`. Of those with the same sizes the one in the middle tells, so that one that
+    was interrupted is not taken for a large one."""
+    groups = defaultdict(list)
+    for number, call in enumerate(calls):
+        groups[call.name, call.shape if call.shape >= 0 else -1 - number].append(max(call.own, 0.0))
+    return sum(sum(own) for own in groups.values() if median(own) < TINY)

@@ -1,0 +1,176 @@
+"""What a trace says of a step: who worked, who waited, and for whom.
+
+On a GPU each moment of the measured stretch gets one name, the first that fits:
+
+``compute``          a kernel runs that is no collective
+``communication``    a collective runs, and nothing beside it (on the CPU's threads, with gloo)
+``copy``             a copy between host and device runs, and nothing beside it; or the GPU has run dry behind the copy of a batch
+                     that held the CPU
+and where the GPU has nothing to do
+``loader``           the process waits for its loader
+``synchronisation``  the CPU had waited for the GPU when the GPU ran dry: it could not queue work ahead
+``launch``           the CPU had not queued the next kernel yet
+``between``          the next kernel was queued already: what the GPU needs between two kernels
+
+On a CPU the operators are the work: ``compute``, ``calls`` (operators so short that they are mostly PyTorch's work for a call),
+``loader``, ``communication`` (a collective is under way and no operator runs), ``other`` (Python, and what is no operator).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from . import intervals
+from .intervals import Spans
+from .reading import Trace
+
+INTERRUPTED = 2  # a step of a CPU whose own work takes so many times what is usual was interrupted by something else
+
+
+@dataclass(frozen=True)
+class Row:
+    """Kernels or operators of one name: seconds and calls in a step."""
+
+    name: str
+    seconds: float
+    count: float
+    kind: str = ""
+    tensor_cores: bool = False
+
+
+@dataclass(frozen=True)
+class Missed:
+    """An operator that could compute on tensor cores and does not: seconds in a step, and why."""
+
+    operator: str
+    dtype: str
+    seconds: float
+    count: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Copies of one kind in a step: ``HtoD``, ``DtoH``, …; ``memory``: pinned, pageable or device; seconds and bytes."""
+
+    direction: str
+    memory: str
+    count: float
+    bytes: float
+    seconds: float
+
+    @property
+    def speed(self) -> float:
+        """Bytes a second."""
+        return self.bytes / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Sync:
+    """Waits of the CPU for the GPU that have one cause: times and seconds of waiting in a step, and how long the GPU then had
+    nothing to do. ``asked``: the operator or call; ``where``: the range it is in; ``line``: of the Python code, if known."""
+
+    asked: str
+    where: str
+    line: str
+    count: float
+    seconds: float
+    idle: float
+
+
+@dataclass(frozen=True)
+class Launches:
+    """How the CPU feeds the GPU: kernels in a step, seconds between launches, seconds a kernel runs and waits for its turn
+    (medians), how many are queued at a launch on average, and at which part of the launches the queue was empty."""
+
+    kernels: float
+    every: float
+    runs: float
+    delay: float
+    depth: float
+    dry: float
+
+
+@dataclass(frozen=True)
+class Reads:
+    """On a CPU: how many values are read out of tensors in a step (``.item()``, ``if tensor:``), and in which phase most of them
+    are. On a GPU each would be a wait."""
+
+    count: float
+    where: str
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective: kind, bytes (None: not recorded), when, for how long beside other work, in which phase it began."""
+
+    kind: str
+    bytes: float | None
+    begin: float
+    end: float
+    hidden: float
+    phase: str
+    step: int | None
+    backend: str
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.begin
+
+
+@dataclass
+class Facts:
+    """What `analyse` found; seconds are those of a step, on average over ``steps`` steps between ``begin`` and ``end``."""
+
+    trace: Trace
+    begin: float
+    end: float
+    steps: int
+    shares: dict[str, float] = field(default_factory=dict)
+    busy: float = 0.0
+    phases: list[tuple[str, float, float]] = field(default_factory=list)
+    kinds: dict[str, float] = field(default_factory=dict)
+    kernels: list[Row] = field(default_factory=list)
+    operators: list[Row] = field(default_factory=list)
+    tensor_cores: float = 0.0
+    half: float = 0.0
+    missed: list[Missed] = field(default_factory=list)
+    copies: list[Copies] = field(default_factory=list)
+    syncs: list[Sync] = field(default_factory=list)
+    loader: float = 0.0
+    launches: Launches | None = None
+    starved: dict[str, float] = field(default_factory=dict)  # seconds of ``launch`` in a step, by phase
+    reads: Reads | None = None
+    collectives: list[Collective] = field(default_factory=list)
+    cpu_work: float = 0.0
+    arithmetic: float = 0.0
+    waits_for_memory: float = 0.0
+    achieved: dict[str, float] = field(default_factory=dict)
+    compute_spans: Spans = field(default_factory=list)
+    spans: Spans = field(default_factory=list)  # what was looked at, of the time between begin and end
+    interrupted: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """A step."""
+        return intervals.total(self.spans) / self.steps
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know before believing the numbers."""
+        left = f"{self.interrupted} of {len(self.trace.steps)} steps did their work more than {INTERRUPTED} times as slowly as " \
+               "the one in the middle, as if something else had the cores: they are left out"
+        return [*self.trace.notes, *([left] if self.interrupted else [])]
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.trace.on_gpu
+
+    def share(self, name: str) -> float:
+        """Which part of a step one of ``shares`` takes."""
+        return self.shares.get(name, 0.0) / self.seconds if self.seconds else 0.0
+
+
+def rows_of(groups: dict[str, list[float]], steps: int, more=lambda name: {}) -> list[Row]:
+    rows = [Row(name, sum(seconds) / steps, len(seconds) / steps, **more(name)) for name, seconds in groups.items()]
+    return sorted(rows, key=lambda row: -row.seconds)
