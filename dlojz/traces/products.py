@@ -119,11 +119,11 @@ class Card:
 
 # From NVIDIA's data sheets; `float` is plain FP32. The first whose words are all in the device's name.
 CARDS = (
+    (("GH200",), Card(4.0, {"float": 67, "tf32": 495, "half": 990, "bfloat16": 990})),
     (("H200",), Card(4.8, {"float": 67, "tf32": 495, "half": 990, "bfloat16": 990})),
     (("H100", "PCIe"), Card(2.0, {"float": 51, "tf32": 378, "half": 756, "bfloat16": 756})),
     (("H100", "NVL"), Card(3.9, {"float": 60, "tf32": 418, "half": 835, "bfloat16": 835})),
     (("H100",), Card(3.35, {"float": 67, "tf32": 495, "half": 990, "bfloat16": 990})),
-    (("GH200",), Card(4.0, {"float": 67, "tf32": 495, "half": 990, "bfloat16": 990})),
     (("A100", "80GB"), Card(2.0, {"float": 19.5, "tf32": 156, "half": 312, "bfloat16": 312})),
     (("A100",), Card(1.55, {"float": 19.5, "tf32": 156, "half": 312, "bfloat16": 312})),
     (("V100",), Card(0.9, {"float": 15.7, "half": 125})),
