@@ -121,10 +121,11 @@ def _notebook(lab: str, title: str, files: list[str]) -> str:
     links = " and ".join(f"[{file}]({file})" for file in files)
     cells = [
         ("markdown", f"# {title}\n\nTODO: what you will be able to do. Difficulty, minutes."),
-        ("code", "from dlojz import check, hint, jobs, predict, quiz, submit"),
+        ("code", "from dlojz import check, edit, jobs, predict, quiz, submit"),
         ("markdown", "TODO: the idea, with a figure."),
         ("code", f'predict("{lab}", "How many times faster?")'),
-        ("markdown", f'Open {links} and write the fences that begin with `# >>> {lab}`. Stuck? `hint("{lab}")`.'),
+        ("markdown", f'The next cell opens {links} where you write: search for `>>> {lab}`. Stuck? `hint("{lab}")`.'),
+        ("code", f'edit("{lab}")'),
         ("code", f'check("{lab}")'),
         ("code", f'job = submit("{files[0]}", name="{lab}")  # TODO: its switches'),
         ("code", f'quiz("{lab}")'),

@@ -65,7 +65,7 @@ def test_belongs_to_its_lab(name):
     assert harness.checks_in(notebook) == {each.id for each in labs}
     assert f'predict("{lab.id}"' in text
     for each in labs:
-        assert f'quiz("{each.id}")' in text and f"`>>> {each.id}`" in text
+        assert f'edit("{each.id}")' in text and f'quiz("{each.id}")' in text and f"`>>> {each.id}`" in text
         for file in each.files:
             assert f"[{file}]({file})" in text
         for fence in each.fences:
