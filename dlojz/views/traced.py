@@ -13,10 +13,11 @@ from ..errors import UsageError
 from . import page, runs, steps, words
 from .page import View
 from .runs import Run
-from .svg import CARE, COLLECTIVE, GREY, PHASE, SPEED, VERMILLION, Panel, Svg, arc, legend, short
+from .svg import CARE, COLLECTIVE, GREY, NAMES, PHASE, SPEED, VERMILLION, Panel, Svg, arc, legend, short
 
 if TYPE_CHECKING:
     from ..traces import Diagnosis, Facts
+    from ..traces.facts import Row
 
 WIDTH, LEFT, ACROSS = 900, 118, 766
 PALE = 0.45
@@ -144,6 +145,8 @@ def listing(facts: Facts) -> list[tuple[str, str]]:
         if run := facts.launches:
             rows.append(("launches", f"{run.kernels:,.0f} kernels a step, one every {words.seconds(run.every)}; one runs "
                                      f"{words.seconds(run.runs)}, {words.number(run.depth)} wait their turn"))
+    if not facts.on_gpu and (parts := by_phase(facts)):
+        rows.append(("phases", ", ".join(f"{name} {words.seconds(seconds)}" for name, seconds, _ in parts)))
     rows.append(("loader", f"the process waits {words.seconds(facts.loader)} a step"))
     if facts.collectives:
         whole = sum(one.seconds for one in facts.collectives)
@@ -154,6 +157,18 @@ def listing(facts: Facts) -> list[tuple[str, str]]:
     if facts.achieved.get("flops"):
         rows.append(("arithmetic", f"convolutions and products reach {reached(facts)}"))
     return rows
+
+
+def by_phase(facts: Facts) -> list[tuple[str, float, str]]:
+    """The phases of a step as the CPU went through them: name, seconds in a step, colour."""
+    from ..traces import intervals
+
+    found: dict[str, list] = {}
+    for name, first, last in facts.phases:
+        found.setdefault(name, []).append((first, last))
+    colours = PHASE | {"idle": PHASE["loading"]}
+    return [(NAMES.get(name, name), seconds, colours.get(name, GREY)) for name, spans in found.items()
+            if (seconds := intervals.total(intervals.common(intervals.union(spans), facts.spans)) / facts.steps)]
 
 
 DIRECTION = {"HtoD": "to the GPU", "DtoH": "from the GPU", "DtoD": "on the GPU", "PtoP": "between GPUs"}
@@ -175,7 +190,7 @@ def _top(rows: Sequence, facts: Facts, most: int = 5) -> list[str]:
 
 
 def _page(name: str, facts: Facts, rows: Sequence[tuple[str, str]], verdict: Diagnosis, notes: Sequence[str]) -> str:
-    said = [row for row in rows if row[0] not in ("busy", "a step", "kernels", "operators", "")]
+    said = [row for row in rows if row[0] not in ("busy", "a step", "kernels", "operators", "phases", "")]
     parts = [page.headline(f"Trace of {name}", about(facts)), *(page.note(line, CARE) for line in notes)]
     parts.append('<div style="display: flex; flex-wrap: wrap; gap: 8px 28px; align-items: center; margin: 8px 0">'
                  f'<div style="flex: 0 1 220px; min-width: 180px">{_gauge(facts)}</div>'
@@ -222,34 +237,40 @@ def on(colour: str) -> str:
 
 
 def _tops(facts: Facts) -> str:
-    boxes = []
-    for title, rows in (("kernels", facts.kernels), ("operators", facts.operators)):
-        if rows:
-            boxes.append(f'<div style="flex: 1 1 400px; min-width: 300px">{_bars(title, rows[:TOP], facts)}</div>')
-    return f'<div style="display: flex; flex-wrap: wrap; gap: 4px 28px; margin: 6px 0">{"".join(boxes)}</div>'
+    """Kernels and operators side by side, on a CPU operators and phases."""
+    boxes = [("kernels, own time in a step", [_bar_of(row) for row in facts.kernels[:TOP]]),
+             ("operators, own time in a step", [_bar_of(row) for row in facts.operators[:TOP]])]
+    if not facts.on_gpu:
+        boxes.append(("phases of a step", [(name, seconds, colour, 1.0, "", False) for name, seconds, colour in by_phase(facts)]))
+    shown = "".join(f'<div style="flex: 1 1 400px; min-width: 300px">{_bars(title, bars, facts.seconds)}</div>'
+                    for title, bars in boxes if bars)
+    return f'<div style="display: flex; flex-wrap: wrap; gap: 4px 28px; margin: 6px 0">{shown}</div>'
 
 
-def _bars(title: str, rows: Sequence, facts: Facts) -> str:
+def _bar_of(row: Row) -> tuple[str, float, str, float, str, bool]:
+    """Name, seconds, colour, how strong, what the pointer shows, whether it computes on tensor cores."""
     from ..traces.kernels import ARITHMETIC, kind
     from ..traces.products import is_product
 
-    svg = Svg(430, 26 + 32 * len(rows), f"{title} that take the most time")
-    svg.text(0, 14, f"{title}, own time in a step", 13, weight=600)
-    longest = max(row.seconds for row in rows) or 1.0
-    for at, row in enumerate(rows):
+    strong = row.kind in (*ARITHMETIC, "collective") if row.kind else is_product(row.name)
+    return (kind(row.name).short if row.kind else row.name, row.seconds, COLLECTIVE if row.kind == "collective" else SPEED,
+            1.0 if strong else PALE, f"{row.name}: {words.count(row.count)} times a step", row.tensor_cores)
+
+
+def _bars(title: str, bars: Sequence[tuple[str, float, str, float, str, bool]], step: float) -> str:
+    svg = Svg(430, 26 + 32 * len(bars), title)
+    svg.text(0, 14, title, 13, weight=600)
+    longest = max(seconds for _, seconds, *_ in bars) or 1.0
+    for at, (name, seconds, colour, strong, tip, cores) in enumerate(bars):
         y = 26 + 32 * at
-        solid = row.kind in ARITHMETIC if row.kind else is_product(row.name)
-        said = kind(row.name).short if row.kind else row.name
-        if row.tensor_cores:
+        if cores:
             svg.text(0, y + 11, "TC", 11, weight=700, fill=SPEED)
-        svg.text(20 if row.tensor_cores else 0, y + 11, said if len(said) <= 42 else f"{said[:41]}…", 12)
-        part = words.share(row.seconds / facts.seconds)
-        svg.text(430, y + 11, f"{words.seconds(row.seconds)}, {part}", 12, "end", opacity=0.85)
+        svg.text(20 if cores else 0, y + 11, name if len(name) <= 42 else f"{name[:41]}…", 12)
+        part = words.share(round(seconds / step, 3)) if step else "-"
+        svg.text(430, y + 11, f"{words.seconds(seconds)}, {part}", 12, "end", opacity=0.85)
         svg.rect(0, y + 15, 430, 8, "currentColor", opacity=0.08, radius=2)
-        colour = COLLECTIVE if row.kind == "collective" else SPEED
-        svg.rect(0, y + 15, row.seconds / longest * 430, 8, colour, f"{row.name}: {words.count(row.count)} times a step",
-                 opacity=1 if solid or colour == COLLECTIVE else 0.45, radius=2)
-    return str(svg) + (page.quiet("TC: computes on tensor cores.") if any(row.tensor_cores for row in rows) else "")
+        svg.rect(0, y + 15, seconds / longest * 430, 8, colour, tip, opacity=strong, radius=2)
+    return str(svg) + (page.quiet("TC: computes on tensor cores.") if any(cores for *_, cores in bars) else "")
 
 
 def diagnosis_page(verdict: Diagnosis) -> str:
