@@ -271,3 +271,12 @@ def test_figures_are_text_and_pages_that_take_the_page_s_colours(here):
         assert repr(view) and "<" not in repr(view)
         assert "<script" not in page and 'fill="black"' not in page and 'fill="#000' not in page
         assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_speed_that_is_needed_is_in_the_figure(tmp_path, monkeypatch):
+    run = record(tmp_path / "feed_random-001", device="cpu", cpu="a CPU", cores_allowed=2)
+    calls = reading.Calls("a file each", 10, 10, 10, 1_000_000), reading.Calls("tar shards", 10, 1, 1, 1_000_000)
+    assert f"{run}: 200" in reading.latency(4, calls=calls, decoding=0.002, here=0.004, against=run).page
+    monkeypatch.setattr(reading, "made_and_counted", lambda count: calls)
+    text = str(reading.requests(against=run))
+    assert "At the 200 images/s" in text and "20.0 MB/s, and 400 round trips a second (a file each) or 40 round trips" in text

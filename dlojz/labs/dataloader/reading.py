@@ -358,7 +358,7 @@ def latency(workers: int = 2, size: int = 64, against: str = "feed_random", call
     if speed:
         y = panel.py(min(speed, top))
         svg.line(panel.left, y, panel.left + panel.width, y, GREY, 1.5, dash="6 4")
-        svg.text(panel.left + panel.width + 8, y - 2, f"{against}", size=11, opacity=0.8)
+        svg.text(panel.left + 6, y - 5, f"{against}: {words.number(speed)}", size=11, opacity=0.8)
     trip = here / calls[0].trips if here else None
     if trip:
         x = panel.px(min(max(math.log10(trip), -5), -2))
