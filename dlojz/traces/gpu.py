@@ -21,7 +21,7 @@ from .sending import gloo, nccl, under_way
 # of the ratio of the two, memory decides.
 REACHED = 0.7
 BATCH = 1e6  # bytes: what is sent to the GPU at once and is larger is a batch, what is smaller a value
-CLOCKS = 10e-6  # seconds by which the clocks of CPU and GPU in a trace may differ, and a returning call may be late
+CLOCKS = 20e-6  # seconds by which the clocks of CPU and GPU in a trace may differ, and a returning call may be late
 HALF = re.compile(r"bf16|f16f16|bfloat16|__half|c10::Half|fp16|nvjet_[ht]")  # kernels whose names tell of two bytes a number
 SYNCS = frozenset(("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy", "cudaMemcpy2D",
                    "cudaFree", "cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "hipStreamSynchronize",
