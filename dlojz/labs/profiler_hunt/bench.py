@@ -128,7 +128,7 @@ def main(train: Callable[[Run], None], doc: str) -> None:
     """Run a script of the hunt. Ends the process with its exit code: 0, 2 for wrong usage, else 1."""
     with faults.reported() as (procs, record):
         if procs.world_size > 1:
-            raise UsageError(f"{faults.script()} is for one process: start it without torchrun, and submit it with processes=1")
+            raise UsageError(f"{faults.script()} is for one process: start it without torchrun, submit it for one GPU at most")
         torch.set_num_threads(1)  # operations so small that several threads would mostly wait for each other
         run = Run(arguments(doc), record)
         train(run)
