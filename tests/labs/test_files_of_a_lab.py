@@ -259,10 +259,10 @@ def test_it_is_attempted_when_one_fence_of_one_file_is(here, session):
 @pytest.mark.parametrize("name, body, said", [
     ("pair.count", "steps = 1\n", "Seen: 1 steps.*the fence pair.count, line 10 of hunt/count.py"),
     ("pair.count", "1 / 0\n", r"`hunt/count.py 3` stops with ZeroDivisionError.*line 11 of hunt/count.py.*the fence pair.count"),
-    ("pair.count", "while True: pass\n", "still running after 3 seconds, in line 11 of hunt/count.py, `while True: pass`"),
+    ("pair.count", "while True: pass\n", "still running after 5 seconds, in line 11 of hunt/count.py, `while True: pass`"),
     ("pair.count", "exit()\n", r"ran to its end, in line 11 of hunt/count.py.*the fence pair.count"),
     ("pair.mix", "def mix(a, b):\n    return a / 'x'\n", r"`mixed in mix.py` stops with TypeError.*line 7 of mix.py, `return a"),
-    ("pair.mix", "def mix(a, b):\n    while True: pass\n", "still running after 3 seconds, in line 7 of mix.py"),
+    ("pair.mix", "def mix(a, b):\n    while True: pass\n", "still running after 5 seconds, in line 7 of mix.py"),
     ("pair.mix", "mix = None\n", "`mixed in mix.py` stops with TypeError: 'NoneType' object is not callable.*the fences of pair"),
     ("pair.mix", "def mixed(a, b): pass\n", "stops with AttributeError: module 'mix' has no attribute 'mix'.*the fences of pair"),
     ("pair.mix", "import os\nos.kill(os.getpid(), 9)\n", "`mixed in mix.py` was ended by the signal SIGKILL"),
@@ -271,7 +271,7 @@ def test_it_is_attempted_when_one_fence_of_one_file_is(here, session):
 def test_what_is_wrong_is_named_with_its_file_and_line(here, session, name, body, said):
     workspace.create(here, ["pair"])
     write(here, name, body)
-    outcome = run_check("pair", here, Limits(seconds=3) if "3 seconds" in said else PLENTY, session)
+    outcome = run_check("pair", here, Limits(seconds=5) if "5 seconds" in said else PLENTY, session)
     assert outcome.state == WRONG and re.search(said, outcome.message, re.DOTALL), outcome.message
     assert not session.descendants()
 
