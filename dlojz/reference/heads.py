@@ -2,8 +2,6 @@
 
     python heads.py                                          alone
     torchrun --nproc-per-node 2 heads.py --uneven            two processes; each has two batches more than the one before it
-
-The tasks are made up: each sorts points into classes along directions of its own. Exit codes as of train.py.
 """
 
 from contextlib import nullcontext
@@ -14,7 +12,7 @@ from torch import nn
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
-from dlojz import distributed, faults, machine, records, switches, todo  # noqa: F401
+from dlojz import distributed, faults, records, switches, todo  # noqa: F401
 
 POINTS, CLASSES = 64, 8  # numbers in a point, classes of a task
 
@@ -30,7 +28,7 @@ class Heads(nn.Module):
 
 
 def batches_of(rank: int, args):
-    """This process's part of the data: for each batch its points (batch, POINTS) and their class in each task (heads, batch)."""
+    """This process's part of made-up data: for each batch points (batch, POINTS) and their class in each task (heads, batch)."""
     tasks = torch.randn(args.heads, CLASSES, POINTS, generator=torch.Generator().manual_seed(0))
     count, own = args.batches + 2 * rank * args.uneven, torch.Generator().manual_seed(1 + rank)
     points = torch.randn(count, args.batch_size, POINTS, generator=own)
@@ -42,7 +40,7 @@ def train(args, procs, run, record):
     device = torch.device("cuda", procs.local_rank % torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    torch.manual_seed(args.seed)
+    torch.manual_seed(1)
     if procs.world_size > 1:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     record.open(distributed.same_everywhere(run))
@@ -57,13 +55,12 @@ def train(args, procs, run, record):
     # >>> ddp_advanced.uneven: a context for the loop in which all processes end, though some have fewer batches
     together = Join([model]) if procs.world_size > 1 else nullcontext()
     # <<< ddp_advanced.uneven
-    record.write("start", flush=True, **machine.describe(device), args=vars(args), batch_size=args.batch_size,
-                 world_size=procs.world_size, total_steps=len(batches), warmup_steps=0)
-    picked = torch.Generator().manual_seed(args.seed)  # the same on all processes: all use the same head in a step
+    record.write("start", flush=True, args=vars(args), world_size=procs.world_size, total_steps=len(batches), warmup_steps=0)
+    picked = torch.Generator().manual_seed(1)  # the same on all processes: all use the same head in a step
     sums = torch.zeros(3, device=device)  # loss, steps, correct
     watch = faults.Watch(say, len(batches))
     with together:  # in here no collectives but DDP's own: a process that has run out of batches answers to no others
-        for points, labels in batches:
+        for step, (points, labels) in enumerate(batches, 1):
             head = int(torch.randint(args.heads, (), generator=picked))
             points, label = points.to(device), labels[head].to(device)
             outputs = model(points, head)
@@ -72,6 +69,7 @@ def train(args, procs, run, record):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             sums += torch.stack([loss.detach(), torch.ones_like(loss), (outputs.argmax(1) == label).float().mean()])
+            record.write("step", step=step, images=len(label) * procs.world_size)
             watch([])
     faults.say(f"process {procs.rank}: {sums[1]:.0f} steps with {len(batches)} batches")
     low, high = (nn.utils.parameters_to_vector(net.parameters()).detach() for _ in range(2))
@@ -95,6 +93,8 @@ if __name__ == "__main__":
         parser.add_argument("-b", "--batch-size", type=int, default=32, help="points per process and step (%(default)s)")
         parser.add_argument("--uneven", action="store_true", help="each process has two batches more than the one before it")
         parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
-        parser.add_argument("--seed", type=int, default=1)
         parser.add_argument("--run-dir", help="where the record goes")
-        train(args := parser.parse_args(), procs, records.run_folder(args.run_dir, "heads", procs.is_main), record)
+        args = parser.parse_args()
+        if min(args.heads, args.batches, args.batch_size) < 1:
+            parser.error("--heads, --batches and --batch-size must be at least 1")
+        train(args, procs, records.run_folder(args.run_dir, "heads", procs.is_main), record)
