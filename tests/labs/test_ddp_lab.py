@@ -10,14 +10,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from dlojz import paths
+from dlojz import paths, workspace
 from dlojz.errors import UsageError
-from dlojz.labs import catalogue
-from dlojz.labs.checking import Unmet
+from dlojz.labs import catalogue, fences
+from dlojz.labs.checking import Unmet, run_check
 from dlojz.labs.ddp import figures, runs
 from dlojz.labs.ddp.statistics import BatchNormOfAll
 from dlojz.labs.goals import Measured, compare
-from dlojz.labs.probe import Event, Unfinished
+from dlojz.labs.probe import Event, Limits, Session, Unfinished
 from dlojz.labs.probe.facts import ending
 from dlojz.labs.ranks import ended_together
 
@@ -178,3 +178,19 @@ def test_an_error_of_one_is_said_and_not_that_the_other_waits():
     assert judged(Rank("error", TIMED_OUT, 9, [("all_reduce", 9)]), broken).facts is broken
     endless = Rank("time", "was still running after 20 seconds", 3)
     assert judged(endless, endless).facts is endless, "a loop without an end is no wait"
+
+
+def test_without_the_lab_gpu_devices_are_not_verified(tmp_path):
+    workspace.create(tmp_path, ["ddp"])
+    outcome = run_check("ddp", tmp_path, Limits(seconds=60))
+    assert outcome.state == "SOLVED" and "the lab gpu is not solved" in " ".join(outcome.unverified), outcome
+
+
+def test_nothing_is_left_of_a_rank_that_hangs(tmp_path):
+    workspace.create(tmp_path, ["gpu", "ddp"])
+    wrong = fences.all_of((catalogue.lab("ddp").folder / "wrong" / "metrics_by_rank_0.py").read_text(), "wrong")
+    (tmp_path / "train.py").write_text(fences.replace((tmp_path / "train.py").read_text(), wrong, "train.py"))
+    with Session(Limits(seconds=60)) as session:
+        outcome = run_check("ddp", tmp_path, Limits(seconds=60), session)
+        assert outcome.state == "WRONG" and "waits in" in outcome.message, outcome
+        assert not session.descendants()
