@@ -335,6 +335,8 @@ def unknown(facts: Facts) -> list[str]:
         out.append("memory or arithmetic is told by the kind of operator here, not measured")
     elif facts.arithmetic and not facts.achieved:
         out.append("whether convolutions and products wait for memory: their sizes are not recorded (record_shapes=True)")
+    elif facts.achieved and not facts.achieved.get("peak"):
+        out.append(f"whether convolutions and products wait for memory: what {facts.trace.device} can at most is not known here")
     if facts.trace.world_size > 1:
         out.append("whether a collective is slow or waits for another process: this trace is of rank "
                    f"{facts.trace.distributed.get('rank', 0)} alone")

@@ -39,19 +39,20 @@ PRODUCTS = frozenset(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "
                       "aten::_scaled_dot_product_flash_attention", "aten::_scaled_dot_product_efficient_attention",
                       "aten::_scaled_dot_product_cudnn_attention", "aten::_scaled_mm", "aten::mkldnn_linear", "aten::slow_conv3d",
                       "mkldnn::_linear_pointwise", "mkldnn::_convolution_pointwise"))
-COLLECTIVES = ("c10d::", "gloo:", "nccl:", "mpi:", "record_param_comms")
+COLLECTIVES = ("gloo:", "mpi:")
 
 
 class Call:
     """Something that a thread of the CPU did: an operator (``op``), a range (``range``), a Python function (``python``), a call
     to CUDA (``cuda``). ``parent``: the one around it; ``own``: its seconds without those of operators in it. See `nesting`."""
 
-    __slots__ = ("args", "begin", "end", "id", "kind", "name", "own", "parent", "shape", "thread")
+    __slots__ = ("args", "begin", "correlation", "end", "kind", "name", "own", "parent", "shape", "thread")
 
-    def __init__(self, name: str, kind: str, thread, begin: float, end: float, number: int = 0, args: dict | None = None,
+    def __init__(self, name: str, kind: str, thread, begin: float, end: float, correlation: int = 0, args: dict | None = None,
                  shape: int = -1):
         self.shape = shape  # the same number for the same sizes of inputs; -1: not recorded
-        self.name, self.kind, self.thread, self.begin, self.end, self.id, self.args = name, kind, thread, begin, end, number, args
+        self.name, self.kind, self.thread, self.begin, self.end = name, kind, thread, begin, end
+        self.correlation, self.args = correlation, args
         self.parent: Call | None = None
         self.own = end - begin
 
@@ -107,7 +108,6 @@ class Trace:
     steps: list[Step] = field(default_factory=list)
     devices: list[dict] = field(default_factory=list)
     distributed: dict = field(default_factory=dict)
-    main: object = None
     events: int = 0
     skipped: int = 0
     torn: str = ""
@@ -301,10 +301,8 @@ CALLS = {"cpu_op": "op", "user_annotation": "range", "python_function": "python"
          "Operator": "op", "Runtime": "cuda"}
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset", "Kernel": "kernel", "Memcpy": "memcpy",
         "Memset": "memset"}
-KEPT_OF_WORK = ("bytes", "device", "Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size",
-                "est. achieved occupancy %")
-KEPT_OF_CALLS = ("Input Dims", "Input type", "Concrete Inputs", "Collective name", "In msg nelems", "Out msg nelems", "dtype",
-                 "Group size", "Seq", "In split size", "Process Group Description")
+KEPT_OF_WORK = ("bytes", "device", "Collective name", "In msg nelems", "Out msg nelems", "dtype")
+KEPT_OF_CALLS = ("Input Dims", "Input type", "Concrete Inputs")
 
 
 class _Builder:
@@ -346,7 +344,7 @@ class _Builder:
             keep = None
             if call != "python" and args and (name in PRODUCTS or name.startswith(COLLECTIVES)):
                 keep = {key: args[key] for key in KEPT_OF_CALLS if key in args}
-            number = args.get("correlation" if call == "cuda" else "External id", 0)
+            number = args.get("correlation", 0)
             shape = -1
             if call == "op" and "Input Dims" in args:
                 shape = self.shapes.setdefault(repr(args["Input Dims"]), len(self.shapes))
@@ -367,25 +365,18 @@ class _Builder:
         trace.distributed = distributed if isinstance(distributed, dict) else {}
         trace.calls.sort(key=lambda call: (call.begin, -call.end))
         trace.work.sort(key=lambda work: work.begin)
-        trace.steps, trace.main = _steps(trace.calls)
+        trace.steps = _steps(trace.calls)
         trace.end = max(max((call.end for call in trace.calls), default=0.0), max((work.end for work in trace.work), default=0.0))
         nesting(trace.calls)
-        queued = {call.id: call for call in trace.calls if call.kind == "cuda" and call.id}
+        queued = {call.correlation: call for call in trace.calls if call.kind == "cuda" and call.correlation}
         for work in trace.work:
             work.call = queued.get(work.correlation)
         return trace
 
 
-def _steps(calls: list[Call]) -> tuple[list[Step], object]:
-    """The marked steps, and the thread that they are on: the one that trains."""
+def _steps(calls: list[Call]) -> list[Step]:
     marks = [call for call in calls if call.kind == "range" and call.name.startswith(STEP)]
-    steps = [Step(int(call.name[len(STEP) :]), call.begin, call.end) for call in marks if call.name[len(STEP) :].isdigit()]
-    if steps:
-        return steps, marks[0].thread
-    busy: dict = {}
-    for call in calls:
-        busy[call.thread] = busy.get(call.thread, 0) + 1
-    return [], max(busy, key=busy.get, default=None)
+    return [Step(int(call.name[len(STEP) :]), call.begin, call.end) for call in marks if call.name[len(STEP) :].isdigit()]
 
 
 def nesting(calls: list[Call]) -> None:

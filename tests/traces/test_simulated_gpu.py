@@ -396,6 +396,13 @@ def test_what_could_use_tensor_cores_and_why_it_does_not(tmp_path):
     assert facts.tensor_cores == pytest.approx(1 / 5)
 
 
+def test_a_card_that_is_not_known_is_said(tmp_path):
+    _, facts = facts_of(thin_convolutions, tmp_path, device={"id": 0, "name": "NVIDIA Z9", "computeMajor": 12})
+    found = traces.diagnose(facts)
+    assert any("what NVIDIA Z9 can at most is not known here" in line for line in found.unknown)
+    assert found.pattern == "arithmetic" and "of what this card can" not in str(found)
+
+
 def test_an_old_card_has_no_tensor_cores_to_miss(tmp_path):
     _, facts = facts_of(float32_products, tmp_path, device={"id": 0, "name": "Tesla P100", "computeMajor": 6})
     assert facts.missed == []
