@@ -13,7 +13,7 @@ from ..errors import UsageError
 from . import page, runs, steps, words
 from .page import View
 from .runs import Run
-from .svg import CARE, COLLECTIVE, GREY, NAMES, PHASE, SPEED, VERMILLION, Panel, Svg, arc, legend, short
+from .svg import CARE, COLLECTIVE, GREY, NAMES, PHASE, SPEED, SYNC, VERMILLION, Panel, Svg, arc, legend, short
 
 if TYPE_CHECKING:
     from ..traces import Diagnosis, Facts
@@ -30,7 +30,7 @@ SHARES = {
     "communication": ("communicates, computes nothing", COLLECTIVE),
     "copy": ("copies, computes nothing", PHASE["copy"]),
     "loader": ("waits for the loader", PHASE["loading"]),
-    "synchronisation": ("idle after a synchronisation", CARE),
+    "synchronisation": ("idle after a synchronisation", SYNC),
     "launch": ("waits for a launch", VERMILLION),
     "between": ("between two kernels", GREY),
     "calls": ("calls operators that do little", VERMILLION),
@@ -357,7 +357,7 @@ def lanes_of(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Spa
         lanes.append(("operators", operators(facts, begin, end)))
     else:
         over = trace_.steps[-1].end if trace_.steps else end  # after the last step the profiler itself waits for the GPU
-        syncs = [(call.begin, call.end, CARE, True, f"{call.name}: {words.seconds(call.seconds)}")
+        syncs = [(call.begin, call.end, SYNC, True, f"{call.name}: {words.seconds(call.seconds)}")
                  for call in gpu_waits(trace_) if call.begin < min(end, over) and call.end > begin]
         if syncs:
             lanes.append(("CPU waits", syncs))
@@ -435,5 +435,5 @@ def named(lanes: Sequence[tuple[str, Sequence[Span]]]) -> list[tuple[str, str]]:
     used = {span[2] for _, spans in lanes for span in spans}
     names = [("waits for the loader", PHASE["loading"]), ("copy", PHASE["copy"]), ("forward", PHASE["forward"]),
              ("backward", PHASE["backward"]), ("update", PHASE["update"]), ("collective", COLLECTIVE),
-             ("the CPU waits for the GPU", CARE), ("in no phase", GREY)]
+             ("the CPU waits for the GPU", SYNC), ("in no phase", GREY)]
     return [(name, colour) for name, colour in names if colour in used]
