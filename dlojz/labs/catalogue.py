@@ -63,7 +63,8 @@ def _reasons_by_scale(value) -> bool:
 class Goal:
     """What a run called ``run`` should reach, as a multiple of what the run called ``against`` measured on the same machine.
 
-    Runs with another model, image size, device or number of processes are not compared, but for what ``differ`` names.
+    Runs with another model, image size, batch size, device or number of processes are not compared, but for what ``differ``
+    names. ``switches`` are those that the run must have been made with: without them it says nothing about the technique.
     """
 
     run: str = schema.text("the name of a run, as in submit(…, name=\"amp\")")
@@ -75,6 +76,7 @@ class Goal:
     none_for: Mapping[str, str] | None = schema.key('a reason for each scale without a goal, such as { laptop = "…" }',
                                                     lambda value: _reasons_by_scale(value), None)
     differ: tuple[str, ...] = schema.words('a list of what the two runs differ in on purpose, such as ["processes"]', default=())
+    switches: tuple[str, ...] = schema.words('a list of switches that the run needs, such as ["amp"]', default=())
 
     def problem(self):
         if (self.at_least is None) == (self.at_most is None):
@@ -86,6 +88,19 @@ class Goal:
     @property
     def limits(self) -> Mapping[str, float]:
         return self.at_least or self.at_most
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a trainee is asked to predict, and what stands beside it: ``ratio``, as in the lab's goal; ``memory``, the peak of its
+    run in GB; ``none``, where no record holds it."""
+
+    question: str = schema.text(default="How many times faster?")
+    measure: str = schema.choice("ratio", "memory", "none", default="ratio")
+    unit: str = schema.text("a unit, such as \"%\", where the measure is none", "")
+
+    def problem(self):
+        return ("unit", "ratio and memory have a unit of their own") if self.unit and self.measure != "none" else None
 
 
 @dataclass(frozen=True)
@@ -110,6 +125,7 @@ class Lab:
                                         lambda value: _are_files(value), (), tuple)
     notebook: str = schema.key("the id of another lab", lambda value: is_id(value), "")
     goal: Goal | None = schema.table(Goal, None)  # noqa: RUF009
+    prediction: Asked = schema.table(Asked, Asked())  # noqa: RUF009
     folder: Path = field(default=FOLDER)
 
     def problem(self):

@@ -22,7 +22,8 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """A run that ended with something measured: its folder's name, when it began, its scale, the value, what it trained."""
+    """A run that ended with something measured: its folder's name, when it began, its scale, the value, what it trained, the
+    switches that it was given (as in ``args``: ``channels_last``)."""
 
     run: str
     began: float
@@ -30,6 +31,7 @@ class Measured:
     value: float
     setting: dict
     unwritten: tuple[str, ...] = ()
+    switches: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,10 @@ def measured(folder: Path, measure: str) -> Measured | None:
     on_gpu = machine.get("device") == "cuda"
     scale = (read_json(folder) or {}).get("scale") or ("gpu" if on_gpu else "laptop")
     setting = {"model": record.start.get("model"), "image size": record.start.get("image_size"),
-               "processes": record.start.get("world_size"), "device": machine.get("gpu") or machine.get("cpu")}
+               "batch size": record.start.get("batch_size"), "processes": record.start.get("world_size"), "device": machine.get("gpu") or machine.get("cpu")}
     unwritten = tuple(event.get("lab", "?") for event in record.todos)
-    return Measured(folder.name, record.start.get("time", 0.0), scale, float(value), setting, unwritten)
+    switches = frozenset(record.start.get("switches") or ())
+    return Measured(folder.name, record.start.get("time", 0.0), scale, float(value), setting, unwritten, switches)
 
 
 def judge(lab: Lab, workspace: Path) -> Verdict:
@@ -91,6 +94,9 @@ def compare(goal: Goal, run: Measured, base: Measured) -> Verdict:
         return Verdict("not comparable", f"{run.run} and {base.run} can't be compared: {said}", run=run)
     ratio = run.value / base.value
     said = f"{ratio:.2f}x the {WORDS[goal.measure]} of {base.run}"
+    if lacking := [name for name in goal.switches if name not in run.switches]:
+        named = " and ".join(f"--{name.replace('_', '-')}" for name in lacking)
+        return Verdict("not measured", f"{said}, but {run.run} ran without {named}", run=run)
     if run.unwritten:
         lacking = f"but {run.run} ran without {', '.join(run.unwritten)}: not written yet"
         return Verdict("not reached", f"{said}, {lacking}", ratio, run=run)

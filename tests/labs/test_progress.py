@@ -141,7 +141,8 @@ def run(here, name, seconds, began=None, status="completed", scale="gpu", todo=N
         (folder / "job.json").write_text(json.dumps({"scale": scale, "request": {}}))
     began = time.time() if began is None else began
     writer = records.Writer(folder / records.NAME, clock=lambda: began)
-    writer.write("start", machine={"device": "cuda", "gpu": "H100"}, model="resnet50", image_size=224, world_size=1, **start)
+    start = {"image_size": 224, "batch_size": 64, "world_size": 1, "switches": {"amp": "bf16"} if name == "amp" else {}} | start
+    writer.write("start", machine={"device": "cuda", "gpu": "H100"}, model="resnet50", **start)
     if todo:
         writer.write("todo", lab=todo)
     for step in range(1, 5):
@@ -196,7 +197,7 @@ def test_a_run_that_met_unwritten_fences_reaches_nothing(here):
 
 
 @pytest.mark.parametrize("other, said", [
-    ({"model": "resnet18"}, "model resnet50 and resnet18"), ({"world_size": 4}, "processes 1 and 4"),
+    ({"model": "resnet18"}, "model resnet50 and resnet18"), ({"batch_size": 8}, "batch size 64 and 8"), ({"world_size": 4}, "processes 1 and 4"),
     ({"machine": {"device": "cpu", "cpu": "EPYC"}}, "device H100 and EPYC")])
 def test_what_cannot_be_compared_is_not(here, other, said):
     folder = run(here, "gpu", 1.0)
@@ -222,6 +223,13 @@ def test_a_scale_without_a_goal_says_why(here):
     why = "1.25x the images/s of gpu-001 (no goal here: a CPU gains only where it multiplies bfloat16 in hardware)"
     assert verdict(here).text == why
     assert f"amp: {why}" in repr(progress()) and "no goal here" in progress()._repr_html_()
+
+
+def test_a_run_without_the_technique_reaches_nothing(here):
+    run(here, "gpu", 1.0)
+    run(here, "amp", 0.1, switches={"data": "random"})
+    assert verdict(here).state == "not measured" and verdict(here).ratio is None
+    assert verdict(here).text == "10.00x the images/s of gpu-001, but amp-001 ran without --amp"
 
 
 def test_a_goal_may_be_an_upper_limit(here):

@@ -19,7 +19,8 @@ def start(machine=GPU, total=10, world=2, **args) -> dict:
             "batch_size": args["batch_size"], "global_batch": args["batch_size"] * world * args["accumulate"],
             "parameters": 25_000_000, "steps_per_epoch": 5, "epoch_images": 640, "epochs": args["epochs"],
             "total_steps": total, "warmup_steps": 2, "machine": machine,
-            "versions": {"torch": "2.11.0"}, "args": args, "resumed_at": 0, "notes": []}
+            "versions": {"torch": "2.11.0"}, "args": args, "resumed_at": 0, "notes": [],
+            "switches": {name: value for name, value in args.items() if ARGS.get(name) != value}}
 
 
 def steps(first=1, last=10, seconds=0.5, idle=0.1, images=128, slow=None, **fields) -> list[dict]:
