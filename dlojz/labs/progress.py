@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import workspace
-from . import catalogue, events, goals, questions, quiz, show
+from . import catalogue, events, goals, predictions, questions, show
 from .catalogue import Lab
 
 COLOURS = {"solved": show.GOOD, "wrong": show.BAD, "can't be checked": show.CARE}
@@ -17,7 +17,7 @@ HEAD = ["lab", "state", "tries", "hints", "quiz", "predicted", "measured", "goal
 class Standing:
     """One lab. ``tries``: checks with a verdict, up to the first that said solved. ``right`` of ``asked`` questions were answered
     rightly the first time. ``looked``: the solution was seen before the lab was solved. ``prediction`` was made before the run
-    began that it is compared with, unless ``late``."""
+    began that it is compared with, unless ``late``. ``peak``: the run's memory, where the lab asks for that."""
 
     lab: Lab
     state: str
@@ -30,14 +30,17 @@ class Standing:
     prediction: float | None
     late: bool
     goal: goals.Verdict
+    peak: predictions.Peak | None = None
 
     def cells(self) -> list[str]:
         hints = f"{self.hints} of {len(self.lab.hints)}" if self.hints else ""
         answered = f"{self.right} of {self.asked} right" if self.answered else ""
         if 0 < self.answered < self.asked:
             answered = f"{self.right} right, {self.asked - self.answered} to go"
-        predicted = "" if self.prediction is None else f"{self.prediction:g}{' (afterwards)' if self.late else ''}"
+        late = " (afterwards)" if self.late else ""
+        predicted = "" if self.prediction is None else predictions.said(self.lab.prediction, self.prediction) + late
         measured = "" if self.goal.ratio is None else f"{self.goal.ratio:.2f}x {self.lab.goal.against}"
+        measured = self.peak.text if self.peak else measured
         said = self.goal.state if self.goal.limit is None else f"{self.goal.state} ({self.goal.limit:g}x)"
         looked = ", solution seen" if self.looked else ""
         tries = str(self.tries) if self.tries else ""
@@ -59,15 +62,15 @@ def standing(lab: Lab, said: list[dict], here: Path) -> Standing:
             firsts.setdefault(event["question"], event.get("right") is True)
     until = verdicts[first]["time"] if first is not None else float("inf")
     goal = goals.judge(lab, here)
-    began = goal.run.began if goal.run else None
-    early = quiz.latest(mine, lab.id, before=began)
-    prediction = early if early is not None else quiz.latest(mine, lab.id)
+    peak = predictions.latest_peak(lab, here)
+    compared = peak or goal.run
+    prediction, late = predictions.latest(mine, lab, compared.began if compared else None)
     return Standing(
         lab, _state(mine), len(verdicts) if first is None else first + 1,
         hints=max(hints, default=0),
         looked=any(event["event"] == "looked" and event["time"] <= until for event in mine),
         answered=len(firsts), right=sum(firsts.values()), asked=len(asked),
-        prediction=prediction, late=prediction is not None and early is None, goal=goal)
+        prediction=prediction, late=late, goal=goal, peak=peak)
 
 
 def _state(mine: list[dict]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from .. import workspace
 from ..errors import UsageError
 from ..jobs.watch import plain_wanted
-from . import catalogue, events, goals, questions, show
+from . import catalogue, events, goals, predictions, questions, show
 from .catalogue import Lab
 from .questions import Answer, Question
 
@@ -93,22 +93,35 @@ class Prediction:
         self.lab, self.here, self.question = lab, here, " ".join(question.split())
         if not self.question:
             raise UsageError(f'predict("{lab.id}", …) needs a question, such as "How many times faster?"')
+        self.own = self.question == lab.prediction.question
 
     @property
     def value(self) -> float | None:
         return latest(events.read(self.here), self.lab.id, self.question)
 
     def store(self, value) -> None:
-        """Keep a prediction. Raises UsageError where it is no number."""
-        question = Question(id="prediction", kind="number", text=self.question, answer=0.0, explanation="-")
-        events.add(self.here, "prediction", self.lab.id, question=self.question, value=question.given(value))
+        """Keep a prediction. Raises UsageError where it is no number that could be measured."""
+        unit = {"ratio": "x", "memory": "GB"}.get(self.lab.prediction.measure, self.lab.prediction.unit) if self.own else ""
+        question = Question(id="prediction", kind="number", text=self.question, answer=0.0, unit=unit, explanation="-")
+        number = question.given(value)
+        if number <= 0:
+            raise UsageError(f"{number:g} can't be measured: predict a number larger than 0")
+        events.add(self.here, "prediction", self.lab.id, question=self.question, value=number)
 
     @property
     def status(self) -> str:
         if self.value is None:
             return "no prediction yet"
+        if not self.own:
+            return f"you expect {self.value:g}"
+        return f"you expect {predictions.said(self.lab.prediction, self.value)}" + self._measured()
+
+    def _measured(self) -> str:
+        if self.lab.prediction.measure == "memory":
+            peak = predictions.latest_peak(self.lab, self.here)
+            return f"; measured: {peak.text} at its peak ({peak.run})" if peak else ""
         verdict = goals.judge(self.lab, self.here)
-        return f"you expect {self.value:g}" + (f"; measured: {verdict.text}" if verdict.ratio is not None else "")
+        return f"; measured: {verdict.text}" if verdict.ratio is not None and self.lab.prediction.measure == "ratio" else ""
 
     def __repr__(self) -> str:
         how = "" if self.value is not None else f'. Keep one with: predict("{self.lab.id}", "{self.question}", 2.5)'
@@ -125,20 +138,26 @@ class Prediction:
         return prediction_form(self)._repr_mimebundle_() | {"text/plain": repr(self)}
 
 
-def latest(said: list[dict], lab: str, question: str = "", before: float | None = None) -> float | None:
-    """The last prediction in these events, of one question where given, and made before a time where given."""
+def latest(said: list[dict], lab: str, question: str) -> float | None:
+    """The last prediction in these events."""
     found = None
     for event in said:
-        if event["event"] != "prediction" or event["lab"] != lab or (question and event.get("question") != question):
-            continue
-        if (before is None or event["time"] <= before) and isinstance(event.get("value"), (int, float)):
+        if event["event"] == "prediction" and event["lab"] == lab and event.get("question") == question \
+                and isinstance(event.get("value"), (int, float)):
             found = float(event["value"])
     return found
 
 
-def predict(lab: str, question: str = "How many times faster?", value: float | None = None) -> Prediction:
-    """Ask what the trainee expects, before it is measured: a box for a number; ``value`` stores one without. Never waits."""
-    prediction = Prediction(catalogue.lab(lab), workspace.find(), question)
+def predict(lab: str, question: str = "", value: float | str | None = None) -> Prediction:
+    """Ask what the trainee expects, before it is measured: a box for a number; ``value`` stores one without. Never waits.
+
+    ``question``: left out, the lab's own, beside whose answer the dashboard shows what was measured. Raises UsageError.
+    """
+    if not isinstance(question, str):
+        example = f'predict("{lab}", value={question!r})'
+        raise UsageError(f"{question!r} stands where the question does: write {example}, or give the question first")
+    known = catalogue.lab(lab)
+    prediction = Prediction(known, workspace.find(), question or known.prediction.question)
     if value is not None:
         prediction.store(value)
     return prediction

@@ -179,24 +179,26 @@ def _latest(here, name: str, run: Run) -> Run | None:
 
 def _predicted(run: Run, lab, here, standing: Standing) -> None:
     """The prediction and the goal of the run's lab, in the words of `progress`."""
-    from ..labs import events, goals, quiz
+    from ..labs import events, goals, predictions
 
     try:
-        said = [event for event in events.read(here) if event["lab"] == lab.id]
+        said = events.read(here)
     except UsageError:
         said = []
-    began = run.start.get("time")
-    early = quiz.latest(said, lab.id, before=began)
-    late = quiz.latest(said, lab.id)
-    if (value := early if early is not None else late) is not None:
-        when = "" if early is not None else " (after it had begun)"
-        measured = f", measured {words.ratio(standing.ratio)}" if standing.ratio is not None else ""
-        standing.said.append(("predicted", f"{words.ratio(value)}{when}{measured}"))
-    if lab.goal is None or run.folder is None or lab.goal.run != (run.job.name if run.job else ""):
-        return
-    own, base = goals.measured(run.folder, lab.goal.measure), goals.latest(here, lab.goal.against, lab.goal.measure)
-    if own and base:
-        verdict = goals.compare(lab.goal, own, base)
+    verdict = None
+    if lab.goal and run.folder is not None and lab.goal.run == (run.job.name if run.job else ""):
+        own, base = goals.measured(run.folder, lab.goal.measure), goals.latest(here, lab.goal.against, lab.goal.measure)
+        verdict = goals.compare(lab.goal, own, base) if own and base else None
+    value, late = predictions.latest(said, lab, run.start.get("time"))
+    if value is not None:
+        when = " (after it had begun)" if late else ""
+        measured = ""
+        if lab.prediction.measure == "memory" and (peak := predictions.peak(run.folder)):
+            measured = f", measured {peak.text} at its peak"
+        elif lab.prediction.measure == "ratio" and verdict and verdict.ratio is not None:
+            measured = f", measured {words.ratio(verdict.ratio)}"
+        standing.said.append(("predicted", f"{predictions.said(lab.prediction, value)}{when}{measured}"))
+    if verdict:
         standing.reached = {"reached": True, "not reached": False}.get(verdict.state)
         if verdict.state != "no goal":
             standing.said.append(("goal", f"{verdict.state}: {verdict.text}"))

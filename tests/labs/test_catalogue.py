@@ -211,3 +211,10 @@ def test_a_run_that_meets_unwritten_fences_says_so_in_its_log_and_its_record(her
     assert {event["lab"] for event in found.todos} == {"amp", "channels_last"} and found.end["status"] == "completed"
     line = (here / "train.py").read_text().splitlines()[found.todos[0]["line"] - 1]
     assert line.strip() == f'todo("{found.todos[0]["lab"]}")'
+
+
+def test_what_a_lab_asks_to_predict(folder):
+    said = refused(folder, "lab.toml", "[prediction]\n", '[prediction]\nmeasure = "speed"\n')
+    assert 'measure = \'speed\' is not possible: expected one of "ratio", "memory", "none"' in said
+    assert "have a unit of their own" in refused(folder, "lab.toml", 'measure = "speed"', 'measure = "memory"\nunit = "MB"')
+    assert LABS["gpu"].prediction.measure == "memory" and LABS["amp"].prediction.measure == "ratio"

@@ -125,7 +125,7 @@ def test_the_table_in_a_shell_and_in_a_notebook(here, capsys):
     assert cli.main(["progress"]) == 0
     said = capsys.readouterr().out
     lines = {line.split()[0]: line.split() for line in said.splitlines() if line}
-    assert lines["gpu"] == ["gpu", "solved", "1", "2", "of", "3"] and lines["amp"][-3:] == ["2.5", "not", "measured"]
+    assert lines["gpu"] == ["gpu", "solved", "1", "2", "of", "3"] and lines["amp"][-3:] == ["2.50x", "not", "measured"]
     assert f"1 of {len(catalogue.labs())} labs solved, 0 goals reached" in said
     page = progress()._repr_html_()
     assert "<table>" in page and "2 of 3" in page and "solved" in page
@@ -246,8 +246,8 @@ def test_a_prediction_stands_beside_what_was_measured(here):
     run(here, "amp", 0.5, began=now + 10)
     row = {row.lab.id: row for row in progress().rows}["amp"]
     assert row.prediction == 3 and not row.late
-    assert row.cells()[-3:] == ["3", "2.00x gpu", "reached (1.5x)"]
-    assert "you expect 3; measured: 2.00x the images/s of gpu-001" in repr(quiz.predict("amp"))
+    assert row.cells()[-3:] == ["3.00x", "2.00x gpu", "reached (1.5x)"]
+    assert "you expect 3.00x; measured: 2.00x the images/s of gpu-001" in repr(quiz.predict("amp"))
 
 
 def test_a_prediction_after_the_run_is_marked(here):
@@ -255,4 +255,17 @@ def test_a_prediction_after_the_run_is_marked(here):
     run(here, "amp", 0.5, began=1.0)
     quiz.predict("amp", value=2)
     row = {row.lab.id: row for row in progress().rows}["amp"]
-    assert row.late and row.cells()[-3] == "2 (afterwards)"
+    assert row.late and row.cells()[-3] == "2.00x (afterwards)"
+
+
+def test_a_prediction_of_memory_has_memory_beside_it(here):
+    quiz.predict("gpu", value=0.5)
+    quiz.predict("gpu", "How many times faster?", 7)
+    folder = run(here, "gpu", 1.0, began=time.time() + 10, status=None)
+    records.Writer(folder / records.NAME).write("end", flush=True, status="completed", memory_allocated=29_200_000_000)
+    row = {row.lab.id: row for row in progress().rows}["gpu"]
+    assert row.cells()[-3:] == ["0.5 GB", "29.2 GB", ""] and not row.late
+    assert "How many GB will the run take at its peak? (gpu) you expect 0.5 GB; measured: 29.2 GB at its peak (gpu-001)" \
+        in repr(quiz.predict("gpu"))
+    assert "you expect 7" in repr(quiz.predict("gpu", "How many times faster?")) and "GB" not in repr(
+        quiz.predict("gpu", "How many times faster?"))

@@ -81,7 +81,7 @@ def test_a_quiz_that_has_changed_drops_answers_that_are_none_any_more(here):
 
 def test_predictions_are_kept_by_question(here):
     assert "no prediction yet" in repr(quiz.predict("amp"))
-    assert "you expect 2.5" in repr(quiz.predict("amp", value="2,5"))
+    assert "you expect 2.50x" in repr(quiz.predict("amp", value="2,5"))
     quiz.predict("amp", "How much memory?", 7)
     assert quiz.predict("amp").value == 2.5 and quiz.predict("amp", "How  much\nmemory?").value == 7
     for value in ("lots", float("nan"), [2]):
@@ -181,7 +181,7 @@ def test_a_full_disk_is_said_in_the_form(here, widgets):
 
 
 def test_a_prediction_in_the_form(here, widgets):
-    box = form(quiz.predict("amp", "How many times faster?"))
+    box = form(quiz.predict("amp", "How much memory?"))
     field, button = inside(box, widgets.Text)[0], inside(box, widgets.Button)[0]
     field.value = "fast"
     button.click()
@@ -189,7 +189,7 @@ def test_a_prediction_in_the_form(here, widgets):
     field.value = "2.5"
     button.click()
     assert "you expect 2.5" in texts(box, widgets)
-    assert inside(form(quiz.predict("amp", "How many times faster?")), widgets.Text)[0].value == "2.5"
+    assert inside(form(quiz.predict("amp", "How much memory?")), widgets.Text)[0].value == "2.5"
 
 
 def test_solve_in_a_notebook_does_it_when_its_button_is_pressed_once(here, widgets):

@@ -9,6 +9,7 @@ from runs_by_hand import MEASURED, OUT_OF_MEMORY, VALIDATION, end, folder, job, 
 
 from dlojz import views
 from dlojz.errors import UsageError
+from dlojz.labs import catalogue
 from dlojz.views.svg import arc
 
 
@@ -129,11 +130,14 @@ def test_against_a_run_that_measured_nothing(tmp_path):
     assert rows(views.dashboard(record(*MEASURED), base))["compared"] == "not with gpu-001: gpu-001 has no timed steps"
 
 
+AMP = catalogue.lab("amp").prediction.question
+
+
 def test_prediction_goal_and_baseline_of_the_lab(tmp_path):
     ended = {"state": "COMPLETED"}
     folder(tmp_path / "runs/gpu-001", [start(), *steps(seconds=1.0), end()], ended)
     mine = folder(tmp_path / "runs/amp-001", [start(amp="bf16") | {"time": 1000.0}, *steps(), end(time=1030.0)], ended)
-    guess = {"event": "prediction", "time": 500.0, "lab": "amp", "question": "q", "value": 3}
+    guess = {"event": "prediction", "time": 500.0, "lab": "amp", "question": AMP, "value": 3}
     (tmp_path / "progress.jsonl").write_text(json.dumps(guess) + "\n")
     view = views.dashboard(mine)
     said = rows(view)
@@ -144,6 +148,24 @@ def test_prediction_goal_and_baseline_of_the_lab(tmp_path):
     slower = folder(tmp_path / "runs/amp-002", [start(amp="bf16") | {"time": 300.0}, *steps(seconds=0.8), end(time=330.0)], ended)
     said = rows(views.dashboard(slower))
     assert said["predicted"].startswith("3.00x (after it had begun)") and said["goal"].startswith("not reached")
+    assert rows(views.dashboard(mine, against=slower))["predicted"] == "3.00x, measured 2.00x", "that of the goal, whatever is beside"
+
+
+def test_a_prediction_of_memory_is_in_gigabytes_and_has_memory_beside_it(tmp_path):
+    ended = {"state": "COMPLETED"}
+    mine = folder(tmp_path / "runs/gpu-001", [start() | {"time": 1000.0}, *steps(), end(memory_allocated=29_200_000_000)], ended)
+    own = {"event": "prediction", "time": 500.0, "lab": "gpu", "question": catalogue.lab("gpu").prediction.question, "value": 0.5}
+    other = own | {"time": 600.0, "question": "How many times faster?", "value": 7}
+    (tmp_path / "progress.jsonl").write_text(json.dumps(own) + "\n" + json.dumps(other) + "\n")
+    view = views.dashboard(mine)
+    assert rows(view)["predicted"] == "0.5 GB, measured 29.2 GB at its peak" and "0.50x" not in str(view) + view.page
+
+
+def test_a_prediction_of_another_question_is_no_factor(tmp_path):
+    mine = folder(tmp_path / "runs/amp-001", [start(amp="bf16"), *steps(), end()], {"state": "COMPLETED"})
+    guess = {"event": "prediction", "time": 5.0, "lab": "amp", "question": "How much memory?", "value": 7}
+    (tmp_path / "progress.jsonl").write_text(json.dumps(guess) + "\n")
+    assert "predicted" not in rows(views.dashboard(mine))
 
 
 # --- faces ----------------------------------------------------------------------------------------------------------------
