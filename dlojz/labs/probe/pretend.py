@@ -77,7 +77,7 @@ class Observer:
             get.is_cuda.__get__: lambda tensor: self.marks.get(tensor) is not None,
             get.is_cpu.__get__: lambda tensor: self.marks.get(tensor) is None,
             get.get_device: lambda tensor: -1 if self.marks.get(tensor) is None else self.marks.get(tensor),
-            get.cuda: lambda tensor, device=None, *_, **__: self.moved(tensor, self.index(device)),
+            get.cuda: lambda tensor, device=None, non_blocking=False, **_: self.moved(tensor, self.index(device), non_blocking),
             get.cpu: lambda tensor, *_, **__: self.moved(tensor, None),
             get.to: self.to,
             get.numpy: self.numpy,
@@ -119,6 +119,8 @@ class Observer:
 
     def to(self, tensor, *args, **kwargs):
         args, target = list(args), "same"
+        flags = (value for value in args if type(value) is bool)  # the first of them, whatever stands before it
+        non_blocking = kwargs["non_blocking"] if "non_blocking" in kwargs else next(flags, False)
         for i, value in enumerate(args):
             if isinstance(value, (torch.device, str)) or (type(value) is int):
                 target, args[i] = self.gpu(value), torch.device("cpu")
@@ -129,7 +131,7 @@ class Observer:
         if isinstance(kwargs.get("other"), torch.Tensor):
             target = self.marks.get(kwargs["other"])
         if target != "same":
-            tensor = self.moved(tensor, target)
+            tensor = self.moved(tensor, target, non_blocking)
         return torch.Tensor.to(tensor, *args, **kwargs)
 
     def numpy(self, tensor, *args, **kwargs):
@@ -138,13 +140,14 @@ class Observer:
                             "Use Tensor.cpu() to copy the tensor to host memory first.")
         return torch.Tensor.numpy(tensor, *args, **kwargs)
 
-    def moved(self, tensor, gpu: int | None):
+    def moved(self, tensor, gpu: int | None, non_blocking: bool = False):
         """The tensor on that device: itself where it is there already, else a copy that gradients flow through."""
         source = self.marks.get(tensor)
         if source == gpu:
             return tensor
         dtype = str(tensor.dtype).removeprefix("torch.")
-        self.log.note("move", source=_name(source), target=_name(gpu), shape=list(tensor.shape), dtype=dtype)
+        self.log.note("move", source=_name(source), target=_name(gpu), shape=list(tensor.shape), dtype=dtype,
+                      non_blocking=bool(non_blocking))
         with self.log.silence():
             return self.move(tensor, gpu)
 

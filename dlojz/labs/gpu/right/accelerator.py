@@ -10,6 +10,6 @@ with torch.no_grad():
 # <<< gpu.model
 # >>> gpu.batch
 batch = {"images": images, "labels": labels}
-batch = {name: tensor.to(next(net.parameters()).device) for name, tensor in batch.items()}
+batch = {name: tensor.to(next(net.parameters()).device, non_blocking=args.non_blocking) for name, tensor in batch.items()}
 images, labels = batch["images"], batch["labels"]
 # <<< gpu.batch

@@ -1,5 +1,5 @@
 # expect: every step asks for a value.*labels.tolist
 # >>> gpu.batch
-images, labels = images.to(device), labels.to(device)
+images, labels = (tensor.to(device, non_blocking=args.non_blocking) for tensor in (images, labels))
 seen = labels.tolist()
 # <<< gpu.batch

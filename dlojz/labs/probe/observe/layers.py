@@ -7,7 +7,7 @@
 ``conv``       the convolution itself, as it is computed: name of its layer, input, weight, output
 ``loss``       log-softmax outside of the model: input
 ``labels``     the classes that the loss compares with: input, labels
-``made``       an optimizer was made: weights ({name: memory format} of its parameters with 4 dimensions, numbered)
+``made``       an optimizer was made: weights ({name: memory format} of its parameters with 4 dimensions, numbered), devices
 ``wrap``       DistributedDataParallel was given a module: weights, kinds (names of the module classes in it)
 
 Layers and convolutions are noted for the first passes only.
@@ -126,7 +126,9 @@ class Observer:
             original(optimizer, params, *args, **kwargs)
             parameters = [p for group in optimizer.param_groups for p in group["params"]]
             weights = self.weights((str(number), parameter) for number, parameter in enumerate(parameters))
-            self.log.note("made", kind=type(optimizer).__name__, weights=weights)
+            with self.log.silence():
+                devices = Counter(self.log.place(parameter) for parameter in parameters)
+            self.log.note("made", kind=type(optimizer).__name__, weights=weights, devices=devices)
 
         return made
 

@@ -1,6 +1,6 @@
 """Transfers: what is moved between devices or made to lie otherwise in memory, and where the host waits for the device.
 
-``move``        a tensor was copied to another device: source, target, shape, dtype
+``move``        a tensor was copied to another device: source, target, shape, dtype, non_blocking
 ``model.move``  a module was asked to move or convert: kind, how (to, cuda, cpu, half, …), to (its arguments, as text)
 ``sync``        the host waited for a value: how, device
 ``set_device``  the current GPU was chosen: device
@@ -25,6 +25,7 @@ class Observer:
         for name in ("to", "cuda", "cpu", "half", "bfloat16", "double", "float"):
             setattr(nn.Module, name, self.noting(getattr(nn.Module, name), name))
         torch.cuda.synchronize = self.noting_synchronize(torch.cuda.synchronize)
+        torch.cuda.set_device = self.noting_device(torch.cuda.set_device)
 
     def noting(self, original, name):
         @functools.wraps(original)
@@ -48,6 +49,13 @@ class Observer:
 
         return synchronize
 
+    def noting_device(self, original):
+        def set_device(device):
+            self.log.note("set_device", device=str(device))
+            return original(device)
+
+        return set_device
+
     def after_op(self, operation, args, kwargs, result):
         name = operation.overloadpacket.__name__
         if name in SYNCS:
@@ -59,7 +67,8 @@ class Observer:
             with self.log.silence():
                 source = args[1] if name == "copy_" else args[0]
                 found = {"source": self.log.place(source), "target": self.log.place(result), "shape": list(source.shape),
-                         "dtype": str(source.dtype).removeprefix("torch.")}
+                         "dtype": str(source.dtype).removeprefix("torch."),
+                         "non_blocking": bool(args[2] if len(args) > 2 else kwargs.get("non_blocking"))}
             if found["source"] != found["target"]:
                 self.log.note("move", **found)
 
