@@ -1,7 +1,8 @@
 """A trainee's folder: notebooks, the files of ``dlojz/reference/`` to edit, ``runs/`` and ``progress.jsonl``.
 
 What was laid down is noted in ``.dlojz.json`` (as hashes), so that an update can tell what the trainee has changed: that is
-never written over. Where only fences were changed, an update goes round them; else the new file is put beside the old one.
+never written over. Where only fences were changed, an update goes round them; else the new file is put beside the old one, with
+what stands in the trainee's fences.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def create(folder: Path | str, solved: Iterable[str] = (), update: bool = False)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "runs").mkdir(exist_ok=True)
         refuse_newer(folder)
-        manifest = _read_manifest(folder)
+        manifest, lost = _read_manifest(folder)
+        said += [lost] if lost else []
         for name in [*references(), *notebooks()]:
             (folder / name).parent.mkdir(exist_ok=True)
             line = _lay(folder, name, manifest, done, update)
@@ -161,10 +163,12 @@ def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) 
         textfile.write_bytes(target, ours)
         manifest[name] = _entry(name, now, done)
         return f"{name}: {'new' if entry is None else 'was missing, a new one is there'}"
-    if not update:
-        return "" if entry else f"{name}: there is one already, which stays as it is"
     theirs = target.read_bytes()
     state = _state(name, theirs)
+    if not update and (entry or state is None or state.whole != now.whole):
+        return "" if entry else f"{name}: there is one already, which stays as it is"
+    if entry and state is not None and state.skeleton == entry.get("offered", {}).get("skeleton"):
+        entry = manifest[name] = {**entry, **entry["offered"], "offered": {}}  # the file that we put beside it was taken
     if state is not None and state.whole == now.whole:
         manifest[name] = _entry(name, now, set(entry.get("solved", [])) if entry else done)
         return ""
@@ -172,10 +176,15 @@ def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) 
         return ""  # nothing new from the kit
     merged = _merge(name, ours, now, theirs, state, entry)
     if merged is None:
-        beside = _free(target, manifest.get(name, {}).get("beside"))
-        textfile.write_bytes(beside, ours)
-        manifest[name] = {**(entry or _entry(name, now, set())), "kit": now.whole, "beside": _hash(ours)}
-        return f"{name}: you have changed it, so it stays; the new one is beside it, {beside.relative_to(folder)}"
+        new, note = _with_theirs(name, ours, now, theirs, state, entry)
+        beside = _free(target, {(entry or {}).get("beside"), _hash(new)})
+        textfile.write_bytes(beside, new)
+        offered = {"whole": now.whole, "skeleton": now.skeleton, "fences": now.fences}
+        manifest[name] = {**(entry or _entry(name, now, set())), "kit": now.whole, "beside": _hash(new), "offered": offered}
+        outside = " outside of its fences" if entry and state and state.fences and state.skeleton != entry.get("skeleton") else ""
+        why = f"you have changed it{outside}" if entry else "whether you have changed it is not known"
+        place = beside.relative_to(folder).as_posix()
+        return f"{name}: {why}, so it stays; the new one is beside it, {place}" + note.format(f"mv {place} {name}")
     new, kept = merged
     where = None
     if new != theirs:
@@ -188,6 +197,29 @@ def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) 
     said = f"{name}: brought up to date"
     said += f" round what you wrote ({', '.join(kept)})" if kept else ""
     return said + (f"; the one before is in {where}" if where else "")
+
+
+def _with_theirs(name: str, ours: bytes, now: _State, theirs: bytes, state: _State | None,
+                 entry: dict | None) -> tuple[bytes, str]:
+    """The kit's new file with what stands in the trainee's own fences, and what is to be said about it: ``{}`` is the command
+    that takes it."""
+    if state is None or not now.fences:
+        return ours, ""
+    text, *encoding = textfile.decode(theirs)
+    found = fences.find(text, name, catalogue.reference_fences(name))
+    base, new = (entry or {}).get("fences", {}), ours.decode().replace("\n", textfile.common_end(text))
+    kits = fences.find(new, name).fences
+    mine = {each: fence for each, fence in found.fences.items()
+            if state.fences[each] != base.get(each) and not fences.same(fence.body, kits[each].body)}
+    lacking = [each for each in kits if each not in found.fences]
+    new = fences.replace(new, mine, name)
+    try:
+        content = new.encode(*encoding)
+    except UnicodeEncodeError:
+        content = new.encode("utf-8", "surrogateescape")
+    note = f", with what you wrote in {', '.join(mine)}" if mine else ""
+    note += f", without {', '.join(lacking)}, whose comments are damaged or gone in yours" if base and lacking else ""
+    return content, f"{note}. Changes outside of fences are in yours alone. To take the new one: {{}}"
 
 
 def _merge(name: str, ours: bytes, now: _State, theirs: bytes, state: _State | None,
@@ -262,11 +294,12 @@ def _hash(content: bytes | str) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content).hexdigest()[:32]
 
 
-def _free(target: Path, ours: str | None) -> Path:
-    """Where the new file goes: NAME.new.ext, or the next free number where something else stands than what we put there."""
+def _free(target: Path, ours: set[str | None]) -> Path:
+    """Where the new file goes: NAME.new.ext, or the next free number where something else stands than ``ours`` (hashes): what we
+    put there, or would."""
     for number in range(1, 1000):
         beside = target.with_name(f"{target.stem}.new{f'-{number}' if number > 1 else ''}{target.suffix}")
-        if not beside.exists() or _hash(beside.read_bytes()) == ours:
+        if not beside.exists() or _hash(beside.read_bytes()) in ours:
             return beside
     raise UsageError(f"there are too many files like {beside} already: delete those that you don't need")
 
@@ -283,13 +316,17 @@ def _entry(name: str, state: _State, done: set[str]) -> dict:
     return entry
 
 
-def _read_manifest(folder: Path) -> dict:
-    """Empty where there is none or it is damaged: then a file counts as changed unless it is what the kit would lay down."""
+def _read_manifest(folder: Path) -> tuple[dict, str]:
+    """What was laid down, and a line where that is lost: then a file stays unless it is what the kit would lay down."""
+    lost = f"{MANIFEST}, the list of what was laid down, {{}}: files stay that are not what the kit lays down now"
     try:
         content = json.loads((folder / MANIFEST).read_bytes())
-        return {name: entry for name, entry in content["files"].items() if isinstance(entry, dict)}
+        found = {name: entry for name, entry in content["files"].items() if isinstance(entry, dict) and entry}
+        return found, "" if len(found) == len(content["files"]) else lost.format("could be read in part only")
+    except FileNotFoundError:
+        return {}, lost.format("is gone") if (folder / MARKER).exists() else ""
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
+        return {}, lost.format("could not be read")
 
 
 def _write_manifest(folder: Path, manifest: dict) -> None:

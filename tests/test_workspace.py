@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -180,7 +181,9 @@ def test_a_file_changed_outside_of_fences_gets_the_new_one_beside_it_once(kit, t
     edit(folder / "train.py", "def validate(", "def validate_(")
     mine = (folder / "train.py").read_bytes()
     kit_fix(kit)
-    assert updated(folder) == "train.py: you have changed it, so it stays; the new one is beside it, train.new.py"
+    assert updated(folder) == ("train.py: you have changed it outside of its fences, so it stays; the new one is beside it, "
+                               "train.new.py. Changes outside of fences are in yours alone. "
+                               "To take the new one: mv train.new.py train.py")
     assert (folder / "train.py").read_bytes() == mine and "# repaired" in (folder / "train.new.py").read_text()
     assert updated(folder) == "", "said once"
     edit(kit / "dlojz/reference/train.py", "# repaired", "# repaired again")
@@ -201,6 +204,39 @@ def test_taking_the_new_file_ends_the_matter(kit, tmp_path):
     assert updated(folder) == ""
     edit(kit / "dlojz/reference/train.py", "# repaired", "# repaired again")
     assert updated(folder) == "train.py: brought up to date"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["unix", "windows"])
+@pytest.mark.parametrize("update_between", [True, False])
+def test_the_new_file_holds_what_was_written_in_fences(kit, tmp_path, end, update_between):
+    folder = tmp_path / "work"
+    workspace.create(folder, ["amp"])
+    write_in_fence(folder / "train.py", "gpu.model", MINE)
+    edit(folder / "train.py", "def validate(", "def validate_(")
+    (folder / "train.py").write_bytes((folder / "train.py").read_bytes().replace(b"\n", end.encode()))
+    kit_fix(kit)
+    said = updated(folder)
+    assert "train.new.py, with what you wrote in gpu.model. " in said and said.endswith("mv train.new.py train.py")
+    new = (folder / "train.new.py").read_bytes().decode()
+    wanted = fences.replace(catalogue.laid_out("train.py", ["amp"]), {"gpu.model": MINE})
+    assert new == wanted.replace("\n", end) and "# repaired" in new
+    os.replace(folder / "train.new.py", folder / "train.py")
+    assert not update_between or updated(folder) == ""
+    edit(kit / "dlojz/reference/train.py", "# repaired", "# repaired again")
+    assert updated(folder).startswith("train.py: brought up to date round what you wrote (gpu.model)")
+    text = (folder / "train.py").read_text()
+    assert "# repaired again" in text and MINE in text and "validate_(" not in text
+
+
+def test_a_damaged_fence_is_not_in_the_new_file_and_that_is_said(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    write_in_fence(folder / "train.py", "gpu.batch", "images = 1  # mine\n")
+    edit(folder / "train.py", "# <<< gpu.model", "# ends here")
+    kit_fix(kit)
+    said = updated(folder)
+    assert "with what you wrote in gpu.batch, without gpu.model, whose comments are damaged or gone in yours" in said
+    assert "images = 1  # mine" in (folder / "train.new.py").read_text()
 
 
 def test_a_broken_fence_counts_as_changed(kit, tmp_path):
@@ -270,11 +306,35 @@ def test_without_its_manifest_an_update_is_careful(kit, tmp_path, torn):
     write_in_fence(folder / "train.py", "gpu.model", MINE)
     (folder / workspace.MANIFEST).write_text(torn)
     mine = (folder / "train.py").read_text()
-    assert updated(folder) == ""
-    assert (folder / "train.py").read_text() == mine
+    lost = r".dlojz.json, the list of what was laid down, could .*: files stay that are not what the kit lays down now"
+    assert re.fullmatch(lost, updated(folder))
+    assert (folder / "train.py").read_text() == mine and updated(folder) == "", "said once"
     kit_fix(kit)
     updated(folder)
     assert MINE in (folder / "train.py").read_text()
+
+
+def test_without_its_manifest_nothing_is_said_to_be_changed_and_nothing_piles_up(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    kit_fix(kit)
+    (kit / "notebooks/day9_test.ipynb").write_text(notebook("second"))
+    for _ in range(3):
+        (folder / workspace.MANIFEST).unlink()
+        said = updated(folder)
+        assert said.startswith(".dlojz.json, the list of what was laid down, is gone") and ": you have changed" not in said
+        assert "train.py: whether you have changed it is not known, so it stays; the new one is beside it, train.new.py" in said
+    assert sorted(path.name for path in folder.glob("*.new*")) == ["day9_test.new.ipynb", "train.new.py"]
+
+
+def test_without_its_manifest_what_is_the_kit_s_is_known_again(kit, tmp_path):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    (folder / workspace.MANIFEST).unlink()
+    said = workspace.create(folder)
+    assert len(said) == 1 and "is gone" in said[0]
+    kit_fix(kit)
+    assert updated(folder) == "train.py: brought up to date"
 
 
 # --- versions ------------------------------------------------------------------------------------------------------------
