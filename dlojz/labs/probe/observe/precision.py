@@ -40,6 +40,7 @@ class Observer:
         self.group = options.get("group")
         self.grouped = False
         self.batches = 0
+        self.going_back = False
 
     def install(self):
         if self.group:
@@ -90,8 +91,12 @@ class Observer:
     def noting_backward(self, original):
         @functools.wraps(original)
         def backward(roots, *args, **kwargs):
-            original(roots, *args, **kwargs)
-            if self.log.quiet:
+            inside, self.going_back = self.going_back, True  # torch.autograd.backward calls itself once more, by its own name
+            try:
+                original(roots, *args, **kwargs)
+            finally:
+                self.going_back = inside
+            if self.log.quiet or inside:
                 return
             root = roots if isinstance(roots, torch.Tensor) else next(iter(roots))
             factors = args[0] if args else kwargs.get("grad_tensors")

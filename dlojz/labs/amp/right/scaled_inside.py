@@ -1,7 +1,7 @@
 # >>> amp.dtype
 amp_dtype = getattr(torch, {"off": "float32", "bf16": "bfloat16", "fp16": "float16"}[args.amp])
 half = args.amp != "off"
-scaler = torch.amp.GradScaler(device=device.type, enabled=half)
+scaler = torch.amp.GradScaler(device=device.type, enabled=amp_dtype is torch.float16)
 # <<< amp.dtype
 # >>> amp.forward
 region = torch.amp.autocast(device.type, torch.float16 if args.amp == "fp16" else torch.bfloat16, half)
@@ -10,8 +10,7 @@ with region:
     scaled = scaler.scale(loss / group)
 # <<< amp.forward
 # >>> amp.backward
-with region:
-    torch.autograd.backward(scaled)
+torch.autograd.backward(scaled)
 # <<< amp.backward
 # >>> amp.update
 scaler.unscale_(optimizer)

@@ -1,0 +1,7 @@
+# expect: --amp fp16 --device cpu.*norm of the gradients that the optimizer gets is 0.3
+# >>> amp.update
+scaler.unscale_(optimizer)
+nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad or 0.3)
+scaler.step(optimizer)
+scaler.update()
+# <<< amp.update
