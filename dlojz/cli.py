@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
 
     verb = verbs.add_parser("reset", help="put a lab's fences back as they were at first; what you wrote there is kept")
     verb.add_argument("lab", metavar="LAB", help="a lab (amp), or one of its fences (amp.forward)")
-    verb.add_argument("--file", action="store_true", help="lay its whole file out anew, with what stands in the other fences")
+    verb.add_argument("--file", action="store_true", help="lay its whole file out anew, with what can be read in its fences")
     verb.set_defaults(run=reset)
 
     verb = verbs.add_parser("catch-up", help="solve what comes before a lab, so that it can be done")
@@ -166,7 +166,9 @@ def reset(args) -> int:
 def catch_up(args) -> int:
     from .labs.verbs import catch_up
 
-    return _print(catch_up(args.lab))
+    done = catch_up(args.lab)
+    _print(done)
+    return 0 if getattr(done, "ready", True) else 2
 
 
 def progress(args) -> int:

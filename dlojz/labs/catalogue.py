@@ -173,7 +173,7 @@ class Lab:
             content = file.read_text(encoding="utf-8")
         except OSError as error:
             raise UsageError(f"{file} cannot be read: {error.strerror}") from None
-        steps = tuple(step.strip() for step in re.split(r"(?m)^## .*$", content)[1:])
+        steps = tuple(step.strip("\n").rstrip() for step in re.split(r"(?m)^## .*$", content)[1:])
         if len(steps) != 3 or not all(steps):
             raise UsageError(f"{file} has {len(steps)} steps: expected three, each a text under a heading `## …`")
         return steps

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import workspace
-from . import catalogue, events, goals, predictions, questions, show
+from ..errors import UsageError
+from . import catalogue, events, goals, predictions, questions, show, verbs
 from .catalogue import Lab
 
 COLOURS = {"solved": show.GOOD, "wrong": show.BAD, "can't be checked": show.CARE}
@@ -66,21 +67,46 @@ def standing(lab: Lab, said: list[dict], here: Path) -> Standing:
     compared = peak or goal.run
     prediction, late = predictions.latest(mine, lab, compared.began if compared else None)
     return Standing(
-        lab, _state(mine), len(verdicts) if first is None else first + 1,
+        lab, _state(lab, mine, here), len(verdicts) if first is None else first + 1,
         hints=max(hints, default=0),
         looked=any(event["event"] == "looked" and event["time"] <= until for event in mine),
         answered=len(firsts), right=sum(firsts.values()), asked=len(asked),
         prediction=prediction, late=late, goal=goal, peak=peak)
 
 
-def _state(mine: list[dict]) -> str:
-    """What the last check said since the last reset; one that could not check says nothing about the lab, unless there is no
-    other."""
-    words = {"solved": "solved", "wrong": "wrong", "not_attempted": "not attempted", "cannot_check": "can't be checked"}
+WORDS = {"solved": "solved", "wrong": "wrong", "not_attempted": "not attempted", "cannot_check": "can't be checked"}
+
+
+def _state(lab: Lab, mine: list[dict], here: Path) -> str:
+    """What stands in the fences now: as the last check of that very text has found, else what can be told without a check.
+
+    Checks from before the last reset don't count. One that could not check says nothing where another one could.
+    """
     since = max((i for i, event in enumerate(mine) if event["event"] == "reset"), default=-1) + 1
-    outcomes = [event["outcome"] for event in mine[since:] if event["event"] == "check" and event.get("outcome") in words]
-    sure = [outcome for outcome in outcomes if outcome != "cannot_check"]
-    return words[(sure or outcomes)[-1]] if outcomes else "not checked"
+    checks = [event for event in mine[since:] if event["event"] == "check" and event.get("outcome") in WORDS]
+    at = verbs.Target(lab, here, tuple(lab.fences))
+    try:
+        found = at.found(at.read())
+    except UsageError:  # the file is gone or damaged: what was said last is all that is known
+        found = None
+    now = None
+    if found:
+        now = verbs.fingerprint(found)
+        checks = [event for event in checks if event.get("fences") != ""]  # there was nothing to read then, and now there is
+        if same := [event for event in checks if event.get("fences") == now and event["outcome"] != "cannot_check"]:
+            return WORDS[same[-1]["outcome"]]
+        if at.same_as_kit(found):
+            return "solved"
+    sure = [event for event in checks if event["outcome"] != "cannot_check"]
+    if not checks:
+        return "not checked"
+    last = (sure or checks)[-1]
+    said = WORDS[last["outcome"]]
+    if now is None or last.get("fences") in (None, now):
+        return said
+    if at.untouched(found):
+        return "not attempted"
+    return f"{said}, changed since" if last["outcome"] in ("solved", "wrong") else "not checked"
 
 
 class Progress(show.Shown):

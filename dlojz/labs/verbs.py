@@ -58,8 +58,8 @@ class Target:
         try:
             return {name: found[self.lab.file_of(name)][name] for name in self.names}
         except fences.FenceError as error:
-            anew = (f"Or `dlojz reset {self.lab.id} --file` lays the file out anew, with what stands in your other fences, "
-                    "and keeps yours in backup/")
+            anew = (f"Or `dlojz reset {self.lab.id} --file` lays the file out anew, with what stands in the fences that can be "
+                    "read, and keeps yours in backup/")
             raise UsageError(f"{error}{self._where(error, texts)}. {anew}") from None
 
     def _where(self, error: fences.FenceError, texts: Texts) -> str:
@@ -104,7 +104,7 @@ def target(name: str) -> Target:
     """The lab or fence of that name in the workspace we are in. Raises UsageError."""
     here = workspace.find()
     workspace.refuse_newer(here)
-    if isinstance(name, str) and name not in catalogue.labs() and "." in name:
+    if isinstance(name, str) and name not in catalogue.labs() and catalogue.is_id(name.split(".")[0]) and "." in name:
         lab = catalogue.lab(name.split(".")[0])
         if name not in lab.fences:
             raise UsageError(f"the lab {lab.id} has no fence {name!r}: there are {', '.join(lab.fences)}")
@@ -172,6 +172,8 @@ def hint(lab: str, step: int | None = None) -> show.Shown:
     last = max((event.get("step", 0) for event in mine), default=0)
     if step is None:
         step = min(last + 1, len(steps))
+    if step > len(steps) and last == len(steps):
+        raise UsageError(f"there is no hint {step} of {at.lab.id}: there are {len(steps)}, and you have seen them all")
     if not 1 <= step <= min(last + 1, len(steps)):
         raise UsageError(f"there is no hint {step} of {at.lab.id} yet: the next one is {min(last + 1, len(steps))}")
     if step > last:
@@ -263,8 +265,8 @@ def _indented(body: str) -> str:
 def reset(lab: str, file: bool = False) -> show.Shown:
     """Put the stub back into the fences of a lab (or one fence); what stood there is kept.
 
-    ``file=True`` lays the whole file out anew (all of the lab's, where it has several), for one that is damaged: with the stubs
-    of this lab and what can be read in all other fences. Raises UsageError.
+    ``file=True`` lays the whole file out anew (all of the lab's, where it has several), for one that is damaged: with what can be
+    read in its fences, and stubs in the others. Raises UsageError.
     """
     at = target(lab)
     name = lab if len(at.names) == 1 else at.lab.id
@@ -281,21 +283,32 @@ def reset(lab: str, file: bool = False) -> show.Shown:
 
 def _reset_file(at: Target, name: str) -> str:
     new, path = catalogue.laid_out(name), at.here / name
-    kept, carried = "", {}
+    kept, carried, lost = "", {}, []
     if path.exists():
         kept = kept_as(at.here, textfile.back_up(at.here, [name], f"reset_{path.stem}"))
         text = textfile.decode(path.read_bytes())[0]
         theirs = fences.find(text, name, catalogue.reference_fences(name)).fences
         new = new.replace("\n", textfile.common_end(text))
         ours = fences.all_of(new, name)
-        carried = {each: fence for each, fence in theirs.items()
-                   if each not in at.names and not fences.same(fence.body, ours[each].body)}
+        carried = {each: fence for each, fence in theirs.items() if not fences.same(fence.body, ours[each].body)}
+        lost = [each for each in ours if each not in theirs]
         new = fences.replace(new, carried, name)
     path.parent.mkdir(exist_ok=True)
     textfile.write_bytes(path, new.encode("utf-8", "surrogateescape"))
-    events.add(at.here, "reset", at.lab.id)
+    for lab in dict.fromkeys(each.split(".")[0] for each in lost):
+        events.add(at.here, "reset", lab)
     taken = f" with what you wrote in {', '.join(carried)}" if carried else ""
-    return f"{name}: laid out anew{taken}.{kept}"
+    stubs = f" The stub stands in {', '.join(lost)}, whose comments were damaged or gone." if lost else ""
+    return f"{name}: laid out anew{taken}.{stubs}{kept}"
+
+
+class CaughtUp(show.Shown):
+    """What was done for each lab; ``ready`` where none had to be left alone."""
+
+    def __init__(self, goal: str, said: list[str], ready: bool):
+        title = f"Ready for {goal}: what comes before it" if ready else f"Not ready for {goal} yet: mend what was left alone"
+        super().__init__("\n".join([title, *(f"  {line}" for line in said)]), show.headline(title) + show.lines(*said))
+        self.ready = ready
 
 
 def catch_up(lab: str) -> show.Shown:
@@ -308,7 +321,7 @@ def catch_up(lab: str) -> show.Shown:
     earlier = catalogue.before(goal)
     if not earlier:
         return show.Shown(f"Nothing comes before {goal.id}.")
-    said = []
+    said, ready = [], True
     for each in earlier:
         at = target(each.id)
         try:
@@ -316,6 +329,7 @@ def catch_up(lab: str) -> show.Shown:
             found = at.found(texts)
         except UsageError as error:
             said.append(f"{each.id}: left alone. {error}")
+            ready = False
             continue
         if at.same_as_kit(found) or _was_solved(here, each, found):
             said.append(f"{each.id}: solved already")
@@ -328,13 +342,13 @@ def catch_up(lab: str) -> show.Shown:
                 continue
             if outcome.exit_code == 2:
                 said.append(f"{each.id}: left alone, because it can't be checked. {outcome}")
+                ready = False
                 continue
             texts = at.read()  # a check takes a while
         kept = at.put(texts, {name: fence.body for name, fence in each.fences.items()}, "catch_up", attempted)
         events.add(here, "looked", each.id, by="catch_up")
         said.append(f"{each.id}: the kit's solution stands in {at.place} now.{kept}")
-    title = f"Ready for {goal.id}: what comes before it"
-    return show.Shown("\n".join([title, *(f"  {line}" for line in said)]), show.headline(title) + show.lines(*said))
+    return CaughtUp(goal.id, said, ready)
 
 
 def _was_solved(here: Path, lab: Lab, found: dict[str, fences.Fence]) -> bool:

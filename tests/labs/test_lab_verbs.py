@@ -105,6 +105,28 @@ def test_each_hint_is_the_next_one_until_there_are_no_more(here):
     assert repr(verbs.hint("amp", 1)).startswith("Hint 1") and repr(verbs.hint("gpu")).startswith("Hint 1")
 
 
+@pytest.mark.parametrize("lab", catalogue.labs())
+def test_code_in_a_hint_can_be_copied(here, lab):
+    """Each block of code keeps the indentation of all its lines, the first one of the hint, too."""
+    for step, text in enumerate(catalogue.lab(lab).hints, 1):
+        said = repr(verbs.hint(lab)).split("\n\n", 1)[1].rsplit("\n\n", 1)[0]
+        assert said == text, step
+        for block in re.findall(r"(?m)^(?: {4}.*\n?|\n(?= {4}))+", said):
+            first = next(line for line in block.split("\n") if line.strip())
+            assert len(first) - len(first.lstrip()) == min(len(line) - len(line.lstrip())
+                                                           for line in block.split("\n") if line.strip()), block
+    raw = (catalogue.FOLDER / lab / "hints.md").read_text()
+    assert all(text in raw for text in catalogue.lab(lab).hints) and not any(
+        re.search(rf"(?m)^[ \t]+{re.escape(text)}", raw) for text in catalogue.lab(lab).hints)
+
+
+def test_after_the_last_hint_there_is_none(here):
+    for _ in range(3):
+        verbs.hint("gpu")
+    with pytest.raises(UsageError, match="there is no hint 7 of gpu: there are 3, and you have seen them all"):
+        verbs.hint("gpu", 7)
+
+
 @pytest.mark.parametrize("step", [2, 3, 0, -1, 99])
 def test_a_hint_cannot_be_skipped_to(here, step):
     with pytest.raises(UsageError, match=f"there is no hint {step} of amp yet: the next one is 1"):
@@ -259,6 +281,15 @@ def test_catch_up_leaves_alone_what_cannot_be_checked_or_read(here, judged):
     edit(here, "# <<< amp.update", "# gone")
     said = repr(verbs.catch_up("channels_last"))
     assert "gpu: left alone" in said and "amp: left alone" in said and "amp.update" in said and bodies(here)["gpu.model"] == MINE
+    assert said.startswith("Not ready for channels_last yet")
+
+
+def test_catch_up_that_could_do_nothing_says_so_and_ends_with_2(here, capsys):
+    assert cli.main(["catch-up", "amp"]) == 0 and capsys.readouterr().out.startswith("Ready for amp")
+    os.remove(here / "train.py")
+    assert cli.main(["catch-up", "amp"]) == 2
+    said = capsys.readouterr().out
+    assert said.startswith("Not ready for amp yet") and f"dlojz workspace {here}" in said
 
 
 def test_nothing_comes_before_the_first_lab(here):
@@ -307,6 +338,12 @@ def test_an_unknown_lab_is_bad_usage_with_the_nearest_name(here, capsys):
     assert happened(here) == []
 
 
+@pytest.mark.parametrize("name", ["../x", ".", "", "./gpu", "/etc"])
+def test_what_is_no_name_is_shown_as_it_was_given(here, name):
+    with pytest.raises(UsageError, match=f"there is no lab {re.escape(repr(name))}"):
+        verbs.check(name)
+
+
 def test_an_unknown_fence_is_told_which_there_are(here):
     with pytest.raises(UsageError, match=r"no fence 'amp.fwd': there are amp.dtype, amp.forward"):
         verbs.diff("amp.fwd")
@@ -345,8 +382,11 @@ def test_reset_file_lays_it_out_anew_with_what_can_be_read(here):
     write(here, "channels_last.batch", "images = 1  # mine\n")
     edit(here, "# <<< gpu.model", "# oops")
     edit(here, "def validate(", "def broken(:")
+    write(here, "gpu.batch", "images = 2  # of the same lab\n")
     mine = (here / "train.py").read_bytes()
     said = repr(verbs.reset("gpu", file=True))
+    assert "The stub stands in gpu.model, whose comments were damaged or gone." in said
+    assert bodies(here)["gpu.batch"] == "images = 2  # of the same lab\n"
     assert (here / re.search(r"backup/\S+/train\.py", said)[0]).read_bytes() == mine
     text = (here / "train.py").read_text()
     compile(text, "train.py", "exec")

@@ -10,8 +10,9 @@ import pytest
 
 from dlojz import cli, paths, progress, records
 from dlojz.errors import UsageError
-from dlojz.labs import catalogue, events, goals, questions, quiz
+from dlojz.labs import catalogue, checking, events, fences, goals, questions, quiz, verbs
 from dlojz.labs.catalogue import Goal
+from dlojz.labs.outcome import Outcome
 from dlojz.labs.progress import standing
 
 WRITER = """
@@ -96,6 +97,60 @@ def check(outcome):
 def test_states_and_tries(here, outcomes, state, tries):
     found = standing(catalogue.lab("amp"), happened(*map(check, outcomes)), here)
     assert (found.state, found.tries) == (state, tries)
+
+
+def state(lab="amp"):
+    return {row.lab.id: row for row in progress().rows}[lab].state
+
+
+@pytest.fixture
+def verdict_of_check(monkeypatch):
+    """``verdict_of_check("WRONG")``: checks say so, without running anything."""
+    def says(outcome):
+        monkeypatch.setattr(checking, "run_check", lambda lab, folder: Outcome(lab, outcome))
+
+    return says
+
+
+def write(here, name, body):
+    path = here / "train.py"
+    path.write_text(fences.replace(path.read_text(), {name: body}))
+
+
+def test_after_catch_up_the_labs_before_are_solved(here):
+    assert verbs.check("gpu").state == "NOT_ATTEMPTED" and state("gpu") == "not attempted"
+    verbs.catch_up("channels_last")
+    assert [state(lab) for lab in ("gpu", "amp", "channels_last")] == ["solved", "solved", "not checked"]
+    assert "solved, solution seen" in repr(progress())
+
+
+def test_the_state_is_that_of_what_stands_in_the_file(here, verdict_of_check):
+    write(here, "amp.forward", "outputs = 1\n")
+    assert state() == "not checked"
+    verdict_of_check("WRONG")
+    verbs.check("amp")
+    assert state() == "wrong"
+    write(here, "amp.forward", "outputs = 2\n")
+    assert state() == "wrong, changed since"
+    verdict_of_check("SOLVED")
+    verbs.check("amp")
+    assert state() == "solved"
+    write(here, "amp.forward", "outputs = 1\n")
+    assert state() == "wrong", "the check has seen this one"
+    write(here, "amp.forward", catalogue.lab("amp").stubs["amp.forward"])
+    assert state() == "not attempted"
+
+
+def test_a_file_that_is_back_can_be_checked(here, verdict_of_check):
+    write(here, "amp.forward", "outputs = 1\n")
+    os.rename(here / "train.py", here / "other.py")
+    verbs.check("amp")
+    assert state() == "can't be checked"
+    os.rename(here / "other.py", here / "train.py")
+    assert state() == "not checked"
+    verdict_of_check("CANNOT_CHECK")
+    verbs.check("amp")
+    assert state() == "can't be checked"
 
 
 def test_a_reset_begins_anew(here):
