@@ -7,12 +7,15 @@ AS_NHWC = ("channels_last", "either")  # a 1x1 kernel, or an image of 1x1 pixels
 
 def check(probe):
     for device in probe.devices:
-        run = probe.run(f"--channels-last --device {device}")
-        off = probe.run(f"--device {device}")
+        run = probe.run(f"--channels-last --device {device}", contents=True)
+        off = probe.run(f"--device {device}", contents=True)
         lies_as_nhwc(run)
         stays_as_it_came(off)
+        has_the_same_values(run, "with --channels-last")
+        has_the_same_values(off, "without --channels-last")
     probe.verified.append("with --channels-last images and weights lie as NHWC, and without it as they came")
     probe.verified.append("they do so once and for all: no layer gets or gives anything else")
+    probe.verified.append("weights, images and labels have the same values as before, each at its place")
     if probe.written("ddp.wrap"):
         is_converted_before_the_wrap(probe)
     else:
@@ -29,15 +32,16 @@ def lies_as_nhwc(run):
            expected="all lie as NHWC",
            look="channels_last.model")
 
-    images = model.inputs[0]
-    expect(images["shape"][1] == 3,
-           saw=f"with --channels-last the model is given images of shape {images['shape']}",
-           expected="their shape stays [images, 3, height, width]: only the order in memory changes",
-           look="channels_last.batch")
-    expect(images["format"] == "channels_last",
-           saw=f"with --channels-last the model is given images that lie as {order(images)}",
-           expected="they lie as NHWC",
-           look="channels_last.batch")
+    for model in run.all("model", training=True):
+        images, where = model.inputs[0], f"with --channels-last, step {model.step}, the model is given images"
+        expect(images["shape"][1] == 3,
+               saw=f"{where} of shape {images['shape']}",
+               expected="their shape stays [images, 3, height, width]: only the order in memory changes",
+               look="channels_last.batch")
+        expect(images["format"] == "channels_last",
+               saw=f"{where} that lie as {order(images)}",
+               expected="they lie as NHWC in each step",
+               look="channels_last.batch")
 
     run.need("model.end")
     for layer in run.all("layer", step=1):
@@ -64,6 +68,35 @@ def stays_as_it_came(run):
            saw="without --channels-last the images lie as NHWC, too",
            expected="the switch decides: without it they lie as they came",
            look="channels_last.batch")
+
+
+def has_the_same_values(run, when):
+    """A memory format says where numbers lie, and not which they are."""
+    began = run.need("began")
+    expect(began.difference == 0,
+           saw=f"{when} the model's weights are others than those that it was made with, or stand in other places",
+           expected="each weight keeps its value and its place in the tensor: only the order in memory changes",
+           look="channels_last.model")
+    for batch in run.all("batch"):
+        expect(batch.dtype == "uint8",
+               saw=f"{when}, step {batch.step + 1}, the images are {batch.dtype} before they are normalised",
+               expected="they stay uint8 until then: one byte for each number that is put in another order",
+               look="channels_last.batch")
+    for fed in run.all("fed"):
+        where = f"{when}, step {fed.step}"
+        expect(fed.given == fed.loaded,
+               saw=f"{where}, the loader gives {fed.loaded} images and the model gets {fed.given}",
+               expected="all of them, in another order in memory",
+               look="channels_last.batch")
+        expect(fed.difference is not None and fed.difference < 1e-4,
+               saw=f"{where}, the images that the model is given are not those that the loader gave",
+               expected="each pixel keeps its value and its place in the tensor: only the order in memory changes",
+               look="channels_last.batch")
+    for compared in run.all("compared"):
+        expect(compared.same,
+               saw=f"{when}, step {compared.step}, the labels that the loss compares with are not those that the loader gave",
+               expected="the labels stay as they are",
+               look="channels_last.batch")
 
 
 def is_converted_before_the_wrap(probe):
