@@ -15,16 +15,14 @@ from ..errors import UsageError
 from . import show
 from .questions import Question
 
-# Options are sentences: let them wrap, and show where the keyboard is. Those of which one can be chosen look like radio buttons.
-# They are none, because JupyterLab takes the arrow keys, which move between radio buttons, to move between cells.
+# Options are sentences: let them wrap, and show where the keyboard is. They are boxes to tick, also where one only can be chosen:
+# JupyterLab takes the arrow keys, which move between radio buttons, to move between cells.
 STYLE = """<style>
 .dlojz-form .widget-checkbox { height: auto }
 .dlojz-form label.widget-label-basic { height: auto; width: auto; max-width: none; white-space: normal; line-height: 1.5 }
 .dlojz-form :focus-visible { outline: 2px solid #1a7fd4; outline-offset: 1px }
-.dlojz-one input { appearance: none; flex: none; width: 13px; height: 13px; margin: 4px; border: 1px solid #8a8a8a }
-.dlojz-one input { border-radius: 50% }
-.dlojz-one input:checked { border: 4px solid #1a7fd4 }
 </style>"""
+ASKED = {"one": "Tick one:", "several": "Tick all that are right:", "number": ""}
 WIDE = {"width": "100%", "max_width": "60em"}
 
 
@@ -37,7 +35,7 @@ class QuestionForm:
         self.button = ipywidgets.Button(description="Answer", tooltip=f"keep this answer to question {number}")
         self.said = ipywidgets.HTML()
         self.button.on_click(self._pressed)
-        text = ipywidgets.HTML(f"<p><b>{number}.</b> {show.inline(question.text)}</p>")
+        text = ipywidgets.HTML(f"<p><b>{number}.</b> {show.inline(question.text)} <i>{ASKED[question.kind]}</i></p>")
         self.box = ipywidgets.VBox([text, *self.fields, self.button, self.said], layout={"margin": "0 0 12px"})
         if question.id in quiz.given:
             self._restore(quiz.given[question.id])
@@ -48,11 +46,12 @@ class QuestionForm:
             labels = [option.replace("`", "") for option in question.options]
             boxes = [ipywidgets.Checkbox(description=label, indent=False, layout=WIDE) for label in labels]
             for box in boxes if question.kind == "one" else ():
-                box.add_class("dlojz-one")
                 box.observe(self._chosen, "value")
             return boxes
         unit = f" of {question.unit}" if question.unit else ""
-        return [ipywidgets.Text(placeholder=f"a number{unit}", layout={"width": "14em"})]
+        field = ipywidgets.Text(placeholder=f"a number{unit}", layout={"width": "14em"})
+        on_enter(field, self._pressed)
+        return [field]
 
     def _restore(self, given) -> None:
         if self.question.kind == "number":
@@ -118,6 +117,7 @@ def prediction_form(prediction) -> ipywidgets.Widget:
                 said.value = _complaint(error)
 
     button.on_click(pressed)
+    on_enter(box, pressed)
     return _form(ipywidgets.HTML(show.headline(prediction.question)), ipywidgets.HBox([box, button]), said)
 
 
@@ -140,6 +140,12 @@ def question_form(words: str, yes: str, act: Callable[[], show.Shown]) -> ipywid
 
     button.on_click(pressed)
     return _form(ipywidgets.HTML(show.lines(words)), button, said)
+
+
+def on_enter(field: ipywidgets.Text, act: Callable[[object], None]) -> None:
+    """Enter in a field does what its button does."""
+    # What the browser says of Enter; to observe the value of a field that reports only at its end would act on leaving it, too.
+    field.on_msg(lambda _field, content, _buffers: act(field) if content.get("event") == "submit" else None)
 
 
 def _complaint(error: UsageError) -> str:

@@ -60,21 +60,33 @@ class Question:
     def given(self, answer) -> Answer:
         """An answer as it is kept. Raises UsageError where it is none to this question."""
         if self.kind == "number":
-            try:
-                value = float(answer.replace(",", ".") if isinstance(answer, str) else answer)
-            except (TypeError, ValueError, AttributeError):
-                unit = f" of {self.unit}" if self.unit else ""
-                raise UsageError(f"{answer!r} is not a number: {self.id} asks for one{unit}") from None
-            if not math.isfinite(value):
-                raise UsageError(f"{self.id} asks for a number, and {value} is none")
-            return value
+            return self._number(answer)
         chosen = list(answer or ()) if isinstance(answer, (list, tuple)) or answer is None else [answer]
+        if len(chosen) == 1 and isinstance(chosen[0], str) and chosen[0] not in self.options:
+            letters = chosen[0].strip()
+            chosen = re.findall(r"\w", letters) if re.fullmatch(r"\w([,;\s]+\w)*", letters) else chosen
         chosen = [self._option(each) for each in chosen]
         if self.kind == "one" and len(chosen) != 1:
-            raise UsageError(f"{self.id} asks for one of its {len(self.options)} options: choose one")
+            raise UsageError(f"choose one of the {len(self.options)} options")
         if not chosen:
-            raise UsageError(f"{self.id} asks for several of its {len(self.options)} options: choose at least one")
+            raise UsageError(f"choose at least one of the {len(self.options)} options: several are asked for")
         return chosen[0] if self.kind == "one" else tuple(option for option in self.options if option in chosen)
+
+    def _number(self, said) -> float:
+        """A number by itself or as text, with a decimal point or comma, with its unit or without."""
+        text = said.strip() if isinstance(said, str) else said
+        if isinstance(text, str) and self.unit and text.lower().endswith(self.unit.lower()):
+            text = text[: -len(self.unit)].rstrip()
+        try:
+            value = float(text.replace(",", ".") if isinstance(text, str) else text)
+        except (TypeError, ValueError, AttributeError):
+            value = None
+        if value is None or isinstance(said, bool):
+            unit = f" (in {self.unit})" if self.unit else ""
+            raise UsageError(f"{said!r} is not a number: answer with one, such as 12.5{unit}")
+        if not math.isfinite(value):
+            raise UsageError(f"{value} can't be an answer: give a number, such as 12.5")
+        return value
 
     def _option(self, said) -> str:
         """An option by its text, or by its letter in the plain form."""
@@ -83,7 +95,7 @@ class Question:
         letters = "abcdefghijklmnopqrstuvwxyz"[: len(self.options)]
         if isinstance(said, str) and len(said) == 1 and said.lower() in letters:
             return self.options[letters.index(said.lower())]
-        raise UsageError(f"{said!r} is no option of {self.id}: say its letter, {letters[0]} to {letters[-1]}")
+        raise UsageError(f"{said!r} is none of the options: say a letter, {letters[0]} to {letters[-1]}")
 
     def right(self, given: Answer) -> bool:
         if self.kind == "number":

@@ -1,5 +1,7 @@
 """The quiz and predictions: as forms, as text, restored from the file; nothing waits for anybody."""
 
+import dataclasses
+import re
 import threading
 
 import pytest
@@ -17,7 +19,9 @@ NUMBER = Question(id="q", kind="number", text="?", answer=102.4, tolerance=2.0, 
 @pytest.mark.parametrize("question, said, right", [
     (ONE, "y", True), (ONE, "x", False), (ONE, "B", True), (ONE, ["y"], True),
     (SEVERAL, ["x", "z"], True), (SEVERAL, ["c", "a"], True), (SEVERAL, ["x"], False), (SEVERAL, ["x", "y", "z"], False),
-    (NUMBER, 102.4, True), (NUMBER, "100.4", True), (NUMBER, "104,4", True), (NUMBER, 104.5, False), (NUMBER, "1e2", False),
+    (SEVERAL, "a,c", True), (SEVERAL, "a c", True), (SEVERAL, "A; C", True), (SEVERAL, "a, b", False), (ONE, " b ", True),
+    (NUMBER, 102.4, True), (NUMBER, "100.4", True), (NUMBER, "100.4 MB", True), (NUMBER, "104,4mb ", True),
+    (NUMBER, "104,4", True), (NUMBER, 104.5, False), (NUMBER, "1e2", False),
 ])
 def test_answers_are_judged(question, said, right):
     assert question.right(question.given(said)) is right
@@ -26,11 +30,14 @@ def test_answers_are_judged(question, said, right):
 @pytest.mark.parametrize("question, said", [
     (ONE, None), (ONE, []), (ONE, "q"), (ONE, ["x", "y"]), (ONE, 3), (SEVERAL, []), (SEVERAL, "w"), (SEVERAL, [3]),
     (NUMBER, ""), (NUMBER, "many"), (NUMBER, None), (NUMBER, "nan"), (NUMBER, "inf"), (NUMBER, []),
+    (NUMBER, True), (NUMBER, "100.4 GB"), (NUMBER, "MB"), (ONE, "a, b"), (ONE, "a q"), (SEVERAL, "a, q"), (SEVERAL, ","),
 ])
 def test_what_is_no_answer_is_refused_in_one_line(question, said):
+    named = dataclasses.replace(question, id="internal")
     with pytest.raises(UsageError) as raised:
-        question.given(said)
-    assert "\n" not in str(raised.value)
+        named.given(said)
+    assert "\n" not in str(raised.value) and "internal" not in str(raised.value)
+    assert re.search("choose|such as 12.5|say a letter", str(raised.value)), "what to do"
 
 
 def test_an_exact_number_is_exact():
@@ -91,6 +98,24 @@ def test_predictions_are_kept_by_question(here):
         quiz.predict("amp", "  ")
 
 
+@pytest.mark.parametrize("value", [-3, 0, "0", True])
+def test_what_cannot_be_measured_is_no_prediction(here, value):
+    with pytest.raises(UsageError, match="number"):
+        quiz.predict("amp", value=value)
+    assert events.read(here) == []
+
+
+def test_a_number_in_the_place_of_the_question_says_how(here):
+    with pytest.raises(UsageError, match=re.escape('write predict("amp", value=2.5), or give the question first')):
+        quiz.predict("amp", 2.5)
+
+
+def test_a_prediction_may_have_its_unit(here):
+    assert quiz.predict("gpu", value="22.3 GB").value == 22.3 and quiz.predict("amp", value="2.5x").value == 2.5
+    assert quiz.predict("profiler", value="60%").value == 60
+    assert repr(quiz.predict("gpu")).startswith("How many GB will the run take at its peak? (gpu) you expect 22.3 GB")
+
+
 # --- as forms ------------------------------------------------------------------------------------------------------------
 
 
@@ -120,6 +145,30 @@ def test_a_notebook_gets_a_form_and_the_same_words_as_text(widgets):
     for shown in (quiz.quiz("amp"), quiz.predict("amp"), verbs.solve("amp")):
         bundle = shown._repr_mimebundle_()
         assert "application/vnd.jupyter.widget-view+json" in bundle and bundle["text/plain"] == repr(shown)
+
+
+def enter(field):
+    """What the browser sends when Enter is pressed in a field."""
+    field._handle_custom_msg({"event": "submit"}, [])
+
+
+def test_enter_answers(here, widgets):
+    box = form(quiz.quiz("amp"))
+    number = box.children[3]
+    field = inside(number, widgets.Text)[0]
+    enter(field)
+    assert "is not a number" in texts(number, widgets) and events.read(here) == []
+    field.value = "3"
+    enter(field)
+    assert "Not right" in texts(number, widgets) and [event["answer"] for event in events.read(here)] == [3.0]
+
+
+def test_each_question_says_how_many_to_tick(widgets):
+    for lab in ("gpu", "amp"):
+        box = form(quiz.quiz(lab))
+        for question, shown in zip(quiz.quiz(lab).questions, box.children[2:]):
+            asked = {"one": "Tick one:", "several": "Tick all that are right:", "number": ""}[question.kind]
+            assert re.findall("Tick[^<]*", texts(shown, widgets)) == ([asked] if asked else [])
 
 
 def test_answers_in_the_form_are_kept_explained_and_restored(here, widgets):
@@ -152,7 +201,7 @@ def test_an_empty_form_complains_and_keeps_nothing(here, widgets):
     box = form(quiz.quiz("amp"))
     for question in box.children[2:]:
         inside(question, widgets.Button)[0].click()
-        assert "asks for" in texts(question, widgets)
+        assert re.search("choose|is not a number", texts(question, widgets))
     assert events.read(here) == []
 
 
@@ -189,7 +238,10 @@ def test_a_prediction_in_the_form(here, widgets):
     field.value = "2.5"
     button.click()
     assert "you expect 2.5" in texts(box, widgets)
-    assert inside(form(quiz.predict("amp", "How much memory?")), widgets.Text)[0].value == "2.5"
+    field.value = "3"
+    enter(field)
+    assert "you expect 3" in texts(box, widgets)
+    assert inside(form(quiz.predict("amp", "How much memory?")), widgets.Text)[0].value == "3"
 
 
 def test_solve_in_a_notebook_does_it_when_its_button_is_pressed_once(here, widgets):
