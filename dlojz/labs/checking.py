@@ -146,7 +146,8 @@ def _stopped(facts: Facts, where: Places) -> tuple[str, str]:
         if ended.how == "completed":
             expected = "it goes on to what this lab asks for"
         return WRONG, f"{message}\nExpected: {expected}.\nWhere to look: {look}.{where.untouched()}"
-    return CANNOT_CHECK, f"{message}\nThat is outside of this lab's fences: mend it first, then check again."
+    anew = f"Or `dlojz reset {lab.id} --file` lays the file out anew, with what stands in the fences, and keeps yours in backup/."
+    return CANNOT_CHECK, f"{message}\nThat is outside of this lab's fences: mend it first, then check again. {anew}"
 
 
 def _check_of(lab):

@@ -143,16 +143,18 @@ def check(lab: str) -> Outcome:
     lacking = next((file for file in at.lab.files if not (at.here / file).exists()), None)
     if lacking:
         return _noted(at, Outcome(at.lab.id, CANNOT_CHECK, f"{workspace.missing(at.here, lacking)}."), "")
+    old, stood = workspace.older(at.here), ""
     try:
         stood = fingerprint(at.found(at.read()))
-    except UsageError:  # a damaged fence, or a file that can't be read: the check says so
-        stood = ""
+    except UsageError as error:  # a damaged fence, or a file that can't be read: the check says so
+        gone = isinstance(error.__context__, fences.FenceError) and error.__context__.line is None
+        if old and gone:  # an earlier kit may not have had it
+            return _noted(at, Outcome(at.lab.id, CANNOT_CHECK, f"The fence {error.__context__.fence} is not there: {old}."), "")
     from .checking import run_check  # brings what starts processes
 
     outcome = run_check(at.lab.id, at.here)
-    old = workspace.older(at.here)
-    if old and outcome.state == CANNOT_CHECK:
-        outcome = dataclasses.replace(outcome, message=f"{outcome.message}\nAlso, {old}.")
+    if old:
+        outcome = dataclasses.replace(outcome, message=f"{outcome.message}\nAlso, {old}.".lstrip("\n"))
     return _noted(at, outcome, stood)
 
 

@@ -152,7 +152,8 @@ def _against(run: Run, base: Run, standing: Standing, explicit: bool) -> None:
         standing.said.append(("compared", said))
     elif explicit:
         who = run if not mine else base
-        standing.said.append(("compared", f"not with {base.name}: {who.name} has no timed steps"))
+        again = "" if who.state in ("PENDING", "RUNNING") else ": run it again, with submit(…, again=True)"
+        standing.said.append(("compared", f"not with {base.name}: {who.name} has no timed steps{again}"))
 
 
 def _lab(run: Run):

@@ -466,7 +466,7 @@ def test_outside_of_a_workspace(tmp_path, monkeypatch, capsys):
         assert "is not in a workspace: make one with `dlojz workspace DIR`" in capsys.readouterr().err
 
 
-def test_a_workspace_of_another_version(here, capsys):
+def test_a_workspace_of_another_version(here, capsys, judged):
     marker = here / workspace.MARKER
     marker.write_text('version = "99.0"\n')
     for verb in (["check", "gpu"], ["hint", "gpu"], ["solve", "gpu"], ["progress"]):
@@ -475,7 +475,12 @@ def test_a_workspace_of_another_version(here, capsys):
     marker.write_text('version = "0.0.1"\n')
     assert cli.main(["progress"]) == 0
     assert "--update" in capsys.readouterr().out
+    judged["gpu"] = SOLVED
+    assert cli.main(["check", "gpu"]) == 0 and "--update" in capsys.readouterr().out
+    judged["asked"].clear()
     edit(here, "    # >>> gpu.model: the model goes to the device\n", "")
     edit(here, "    # <<< gpu.model\n", "")
     assert cli.main(["diff", "gpu"]) == 2
     assert "--update" in capsys.readouterr().err
+    assert cli.main(["check", "gpu"]) == 2 and judged["asked"] == []
+    assert "The fence gpu.model is not there: this workspace is of dlojz 0.0.1" in capsys.readouterr().out

@@ -107,11 +107,38 @@ def test_ends_early(tmp_path, shared, code, said):
         assert f"line {line_of(file, code.splitlines()[0])} of train.py" in outcome.message
 
 
+@pytest.mark.parametrize("code", [
+    "open(__file__, 'w').close()", "open(__file__, 'ab').close()", "import os; os.remove(__file__)",
+    "import os; os.rename(__file__, 'away.py')", "import os; os.truncate(__file__, 0)",
+    "import pathlib; pathlib.Path(__file__).with_name('augment.py').write_text('')",
+    "open('new.py', 'w').write('1'); import os; os.replace('new.py', __file__)",
+])
+def test_the_trainee_s_files_stay_as_they_are(tmp_path, shared, code):
+    file = script(tmp_path, fence=code + "\n")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    outcome = run_check("gpu", tmp_path, PLENTY, shared)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert outcome.state == WRONG and f"line {line_of(file, code)} of train.py" in outcome.message
+    assert "PermissionError: a check leaves your files as they are: this would change" in outcome.message
+
+
+def test_files_may_be_read_and_others_written(tmp_path, shared):
+    code = "open(__file__).close(); open('mine.py', 'w').close(); open('mine.py', 'w').close(); import os; os.remove('mine.py')\n"
+    assert run_check("gpu", script(tmp_path, fence=code).parent, PLENTY, shared).state == SOLVED
+
+
+def test_an_empty_file_says_how_to_get_a_new_one(tmp_path, shared):
+    file = script(tmp_path)
+    file.write_text("")
+    outcome = run_check("gpu", tmp_path, PLENTY, shared)
+    assert outcome.state == CANNOT_CHECK and "`dlojz reset gpu --file` lays the file out anew" in outcome.message
+
+
 def test_ends_early_elsewhere(tmp_path, shared):
     outcome = run_check("gpu", script(tmp_path, before="undefined_name\n").parent, PLENTY, shared)
     assert outcome.state == CANNOT_CHECK
     assert "NameError" in outcome.message and "`undefined_name`" in outcome.message
-    assert "outside of this lab's fences" in outcome.message
+    assert "outside of this lab's fences" in outcome.message and "`dlojz reset gpu --file`" in outcome.message
 
 
 def test_deleted_import(tmp_path, shared):

@@ -49,6 +49,7 @@ def _run(request: dict) -> int:
 
     log = Log(request["facts"], request["script"], request["root"], os.path.dirname(torch.__file__))
     _watch_processes(log, request["processes"])
+    _keep_files(request["root"], request["folder"])
     sys.dont_write_bytecode = True
     sys.argv = [request["script"], *request["arguments"]]
     sys.path[0:0] = [os.path.dirname(request["script"])]
@@ -184,6 +185,29 @@ def _threads_of_user() -> int:
             if entry.name.isdigit() and entry.stat().st_uid == uid:
                 count += len(os.listdir(f"{entry.path}/task"))
     return count
+
+
+CHANGES = frozenset(("open", "os.remove", "os.rename", "os.truncate"))
+KEPT = (".py", ".ipynb", ".toml", ".jsonl")
+
+
+def _keep_files(root: str, folder: str) -> None:
+    """Refuse to change what the trainee has written: files of these kinds in their folder. A run's own folder is free."""
+    root, folder = os.path.realpath(root) + os.sep, os.path.realpath(folder) + os.sep
+
+    def hook(event, arguments):
+        if event not in CHANGES:
+            return
+        if event == "open" and not (isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_TRUNC)):
+            return
+        for path in arguments[: 2 if event == "os.rename" else 1]:
+            if not isinstance(path, (str, bytes)):
+                continue
+            path = os.path.realpath(os.fsdecode(path))
+            if path.endswith(KEPT) and path.startswith(root) and not path.startswith(folder) and os.path.exists(path):
+                raise PermissionError(f"a check leaves your files as they are: this would change {path[len(root):]}")
+
+    sys.addaudithook(hook)
 
 
 STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"))
