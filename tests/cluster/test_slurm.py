@@ -80,7 +80,7 @@ class Lab:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        workspace.create(folder)
+        workspace.create(folder, ["all"])
         for name, content in SCRIPTS.items():
             (folder / name).write_text(textwrap.dedent(content))
 
