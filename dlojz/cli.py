@@ -51,9 +51,20 @@ def parser() -> argparse.ArgumentParser:
     verb.add_argument("--file", action="store_true", help="lay its whole file out anew, with what can be read in its fences")
     verb.set_defaults(run=reset)
 
-    verb = verbs.add_parser("catch-up", help="solve what comes before a lab, so that it can be done")
+    verb = verbs.add_parser("catch-up", aliases=["catch_up"], help="solve what comes before a lab, so that it can be done")
     verb.add_argument("lab", metavar="LAB")
     verb.set_defaults(run=catch_up)
+
+    verb = verbs.add_parser("quiz", help="a lab's questions; with a question and an answer, answer it")
+    verb.add_argument("lab", metavar="LAB")
+    verb.add_argument("question", nargs="?", default="", metavar="QUESTION", help="its name, as the quiz shows it: [range]")
+    verb.add_argument("answer", nargs="*", metavar="ANSWER", help="a letter, several letters, or a number")
+    verb.set_defaults(run=quiz)
+
+    verb = verbs.add_parser("predict", help="what you expect a lab's run to bring, before you measure it")
+    verb.add_argument("lab", metavar="LAB")
+    verb.add_argument("value", nargs="?", metavar="VALUE", help="a number: 2.5; left out, the question is shown")
+    verb.set_defaults(run=predict)
 
     verb = verbs.add_parser("progress", help="how you stand in each lab")
     verb.set_defaults(run=progress)
@@ -169,6 +180,19 @@ def catch_up(args) -> int:
     done = catch_up(args.lab)
     _print(done)
     return 0 if getattr(done, "ready", True) else 2
+
+
+def quiz(args) -> int:
+    from .labs.quiz import quiz
+
+    asked = quiz(args.lab, args.question)
+    return _print(repr(asked.answer(args.question, *args.answer) if args.answer else asked))
+
+
+def predict(args) -> int:
+    from .labs.quiz import predict
+
+    return _print(repr(predict(args.lab, value=args.value)))
 
 
 def progress(args) -> int:

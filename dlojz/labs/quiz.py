@@ -60,7 +60,9 @@ class Quiz:
         left = next((question for question in self.questions if question.id not in self.given), None)
         if left:
             example = {"one": '"a"', "several": '"a", "b"', "number": "12.5"}[left.kind]
-            parts.append(f'Answer with: quiz("{self.lab.id}").answer("{left.id}", {example})')
+            words = example.replace('"', "").replace(",", "")
+            parts.append(f'Answer with: quiz("{self.lab.id}").answer("{left.id}", {example}), '
+                         f"in a shell `dlojz quiz {self.lab.id} {left.id} {words}`")
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
@@ -125,6 +127,7 @@ class Prediction:
 
     def __repr__(self) -> str:
         how = "" if self.value is not None else f'. Keep one with: predict("{self.lab.id}", "{self.question}", 2.5)'
+        how += f", in a shell `dlojz predict {self.lab.id} 2.5`" if how and self.own else ""
         return f"{self.question} ({self.lab.id}) {self.status}{how}"
 
     def _repr_html_(self) -> str:

@@ -1,12 +1,13 @@
 """The quiz and predictions: as forms, as text, restored from the file; nothing waits for anybody."""
 
 import dataclasses
+import json
 import re
 import threading
 
 import pytest
 
-from dlojz import paths
+from dlojz import cli, paths
 from dlojz.errors import UsageError
 from dlojz.labs import catalogue, events, questions, quiz, verbs
 from dlojz.labs.questions import Question
@@ -114,6 +115,46 @@ def test_a_prediction_may_have_its_unit(here):
     assert quiz.predict("gpu", value="22.3 GB").value == 22.3 and quiz.predict("amp", value="2.5x").value == 2.5
     assert quiz.predict("profiler", value="60%").value == 60
     assert repr(quiz.predict("gpu")).startswith("How many GB will the run take at its peak? (gpu) you expect 22.3 GB")
+
+
+# --- in a shell ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_quiz_in_a_shell(here, capsys):
+    assert cli.main(["quiz", "amp"]) == 0
+    said = capsys.readouterr().out
+    assert "0 of 5 answered" in said
+    command = re.search("`dlojz (quiz amp range .*)`", said)[1]
+    assert command == "quiz amp range a b"
+    assert cli.main(command.split()) == 0 and "Not right" in capsys.readouterr().out
+    assert cli.main(["quiz", "amp", "range", "b", "c"]) == 0 and "Right." in capsys.readouterr().out
+    assert cli.main(["quiz", "amp", "scale", "2"]) == 0
+    assert [(event["question"], event["right"]) for event in events.read(here)] == \
+        [("range", False), ("range", True), ("scale", True)]
+    capsys.readouterr()
+    assert cli.main(["quiz", "amp", "scale", "lots"]) == 2 and "'lots' is not a number" in capsys.readouterr().err
+    assert cli.main(["quiz", "amp", "nothing", "a"]) == 2 and "there are range, scale" in capsys.readouterr().err
+
+
+def test_a_prediction_in_a_shell(here, capsys):
+    assert cli.main(["predict", "gpu"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("How many GB will the run take at its peak? (gpu) no prediction yet")
+    assert cli.main(re.search("`dlojz (predict gpu 2.5)`", said)[1].split()) == 0
+    assert "you expect 2.5 GB" in capsys.readouterr().out and events.read(here)[-1]["value"] == 2.5
+    assert cli.main(["predict", "amp", "fast"]) == 2 and "is not a number" in capsys.readouterr().err
+    assert cli.main(["predict", "amp", "0"]) == 2 and "larger than 0" in capsys.readouterr().err
+
+
+def test_every_verb_of_the_first_notebook_is_one_of_the_shell(here, capsys):
+    """Its table says so; names with _ are taken as with -."""
+    cells = json.loads((paths.share("notebooks") / "day0_start.ipynb").read_text())["cells"]
+    table = next("".join(cell["source"]) for cell in cells if "| verb | what it does |" in "".join(cell["source"]))
+    verbs_there = re.findall(r"(?m)^\| `(\w+)\(", table)
+    assert {"quiz", "predict", "catch_up"} <= set(verbs_there)
+    for verb in verbs_there:
+        words = [verb] if verb == "progress" else [verb, "gpu"]
+        assert cli.main(words) in ((2,) if verb == "solve" else (3,) if verb == "check" else (0,)), verb
 
 
 # --- as forms ------------------------------------------------------------------------------------------------------------
