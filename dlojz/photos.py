@@ -28,12 +28,16 @@ MANIFEST = "manifest.json"
 STALE = 15.0  # seconds without a sign of life from the process that draws, before another takes over
 
 
+def place(train: int = TRAIN, val: int = VAL) -> Path:
+    """Where the photo set is, or will be. Sets of other sizes are other folders."""
+    return paths.cache() / f"photos-v{VERSION}-{train}-{val}"
+
+
 def folder(train: int = TRAIN, val: int = VAL) -> Path:
     """The folder of the photo set, drawn first where it isn't there yet: by one process, while the others wait."""
     cache = paths.cache()
-    name = f"photos-v{VERSION}" + ("" if (train, val) == (TRAIN, VAL) else f"-{train}-{val}")
     try:
-        return made_once(cache / name, lambda target: _draw(target, train, val, train, QUALITY, seed=0))
+        return made_once(place(train, val), lambda target: _draw(target, train, val, train, QUALITY, seed=0))
     except OSError as error:
         raise UsageError(
             f"cannot write the photo set to {cache}: {error.strerror or error}; "

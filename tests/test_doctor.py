@@ -833,7 +833,7 @@ def test_photos(tmp_path, monkeypatch):
 
     assert "not made yet" in only(stack.say_data(stack.look_data())).text
     assert not (tmp_path / "cache").exists()
-    folder = tmp_path / f"cache/photos-v{photos.VERSION}"
+    folder = photos.place()
     folder.mkdir(parents=True)
     (folder / photos.MANIFEST).write_text("{}")
     assert "is in" in only(stack.say_data(stack.look_data())).text

@@ -118,7 +118,7 @@ def test_a_kill_half_way_leaves_nothing_that_passes_for_complete(cache, monkeypa
     until(lambda: len(list(cache.glob(".*.part-*/*/*/*.jpg"))) > 5)
     first.kill()
     first.communicate()
-    assert not (cache / f"photos-v{photos.VERSION}-70-20").exists()
+    assert not photos.place(70, 20).exists()
     until(lambda: not drawing(cache))  # its helpers end by themselves
     monkeypatch.setattr(photos, "STALE", 1.0)
     folder = photos.folder(70, 20)
@@ -138,7 +138,7 @@ def test_ctrl_c_leaves_nothing(cache):
 def test_one_waits_as_long_as_the_other_gives_signs_of_life(cache, monkeypatch):
     monkeypatch.setattr(photos, "STALE", 1.0)
     cache.mkdir()
-    target = cache / f"photos-v{photos.VERSION}-20-10"
+    target = photos.place(20, 10)
     lock = cache / f".{target.name}.lock"
     lock.write_text("other 0")
 

@@ -194,6 +194,7 @@ def say_accounts(accounts: list[dict] | None, needed: bool) -> Iterator[Finding]
 def look_workspace() -> dict:
     """``{"folder": Path | None, "why": …, "runs": …, "writable": {folder: None or the error}, "shadows": [files]}``"""
     try:
+        Path.cwd()
         folder = workspace.find()
     except UsageError as error:
         mend = "Or unset DLOJZ_WORKSPACE." if os.environ.get("DLOJZ_WORKSPACE") else ""
@@ -264,7 +265,7 @@ def say_workspace(facts: dict) -> Iterator[Finding]:
 def look_data() -> dict:
     from .. import photos
 
-    folder = paths.cache() / f"photos-v{photos.VERSION}"
+    folder = photos.place()
     return {"folder": str(folder), "there": (folder / photos.MANIFEST).is_file(), "cache_error": cache_error(paths.cache())}
 
 

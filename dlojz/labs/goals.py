@@ -68,7 +68,8 @@ def measured(folder: Path, measure: str) -> Measured | None:
     on_gpu = machine.get("device") == "cuda"
     scale = (read_json(folder) or {}).get("scale") or ("gpu" if on_gpu else "laptop")
     setting = {"model": record.start.get("model"), "image size": record.start.get("image_size"),
-               "batch size": record.start.get("batch_size"), "processes": record.start.get("world_size"), "device": machine.get("gpu") or machine.get("cpu")}
+               "batch size": record.start.get("batch_size"), "processes": record.start.get("world_size"),
+               "device": machine.get("gpu") or machine.get("cpu")}
     unwritten = tuple(event.get("lab", "?") for event in record.todos)
     switches = frozenset(record.start.get("switches") or ())
     return Measured(folder.name, record.start.get("time", 0.0), scale, float(value), setting, unwritten, switches)

@@ -252,7 +252,8 @@ def test_a_run_that_met_unwritten_fences_reaches_nothing(here):
 
 
 @pytest.mark.parametrize("other, said", [
-    ({"model": "resnet18"}, "model resnet50 and resnet18"), ({"batch_size": 8}, "batch size 64 and 8"), ({"world_size": 4}, "processes 1 and 4"),
+    ({"model": "resnet18"}, "model resnet50 and resnet18"), ({"batch_size": 8}, "batch size 64 and 8"),
+    ({"world_size": 4}, "processes 1 and 4"),
     ({"machine": {"device": "cpu", "cpu": "EPYC"}}, "device H100 and EPYC")])
 def test_what_cannot_be_compared_is_not(here, other, said):
     folder = run(here, "gpu", 1.0)

@@ -63,7 +63,7 @@ def test_belongs_to_its_lab(name):
     assert "You will be able to" in head
     labs = [lab, *(other for other in catalogue.labs().values() if other.notebook == lab.id)]
     assert harness.checks_in(notebook) == {each.id for each in labs}
-    assert f'predict("{lab.id}", "{lab.prediction.question}")' in text, "the question of lab.toml: another is compared with nothing"
+    assert f'predict("{lab.id}", "{lab.prediction.question}")' in text, "another is compared with nothing"
     for each in labs:
         assert f'edit("{each.id}")' in text and f'quiz("{each.id}")' in text and f"`>>> {each.id}`" in text
         for file in each.files:
