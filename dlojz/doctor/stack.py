@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import random
@@ -354,6 +355,6 @@ def disk_folders() -> dict[str, Path]:
     try:
         return {"work": workspace.find(), **folders}
     except UsageError:
-        return {"work": Path.cwd(), **folders}
-    except OSError:  # the current folder was deleted: see look_workspace
+        with contextlib.suppress(OSError):  # the current folder was deleted: see look_workspace
+            folders = {"work": Path.cwd(), **folders}
         return folders
