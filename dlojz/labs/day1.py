@@ -9,6 +9,7 @@ import os
 
 from .. import sites, workspace
 from ..errors import UsageError
+from ..jobs import Job, jobs, submit
 from . import catalogue, fences, textfile
 
 # scale: switches of every run, batch sizes of a sweep, a batch that no such machine can hold, a small batch and a large one
@@ -50,6 +51,12 @@ class Sized:
         return _command(_SIZES[self.scale][0])
 
     @property
+    def on_cpu(self) -> str:
+        """A short run on the CPU to compare with: with the same batch, but for a GPU's, which would take a CPU very long."""
+        batch = "" if self.scale in ("ci", "laptop") else " --batch-size 16"
+        return f"{self.run} --device cpu{batch} --test-steps 6"
+
+    @property
     def short(self) -> str:
         """For a sweep over ``batches``."""
         return _command(_SHORT[self.scale])
@@ -72,6 +79,12 @@ class Sized:
         sweep = f"{self.short} --batch-size {' | '.join(map(str, self.batches))}"
         why = [WHY] if self.scale == UNUSED else []
         return "\n".join([f"a run here:   {self.run}", f"a sweep:      {sweep}", *why])
+
+
+def earlier(name: str, command: str) -> Job:
+    """The latest run of that name that has completed, or still may; where there is none, the command is submitted as such."""
+    runs = [job for job in jobs if job.name == name and job.state in ("COMPLETED", "RUNNING", "PENDING")]
+    return runs[-1] if runs else submit(command, name=name, again=True)
 
 
 def _command(switches: str) -> str:

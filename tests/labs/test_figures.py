@@ -1,7 +1,9 @@
 """The numbers in the figures of the notebooks, and what is counted of memory."""
 
 import math
+import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ import torchvision
 from dlojz import sites
 from dlojz.errors import UsageError
 from dlojz.footprint import footprint
-from dlojz.labs import overview, verbs
+from dlojz.labs import day1, overview, verbs
 from dlojz.labs.amp import figures as amp
 from dlojz.labs.channels_last import figures as channels_last
 from dlojz.labs.day1 import sized
@@ -61,6 +63,25 @@ def test_formats_are_those_of_torch():
         smallest = torch.tensor(formats[name].smallest, dtype=torch.float64)
         assert smallest.to(dtype) > 0 and (smallest / 2).to(dtype) == 0
     assert "2^-149" in repr(amp.formats())
+
+
+def test_epsilons_in_the_figure_are_what_they_are_said_to_equal():
+    said = re.findall(r"2\^-(\d+) = ([\d.e-]+)", amp.formats().page)
+    assert ("3", "0.125") in said and len(said) == 6
+    for bits, value in said:
+        assert float(value) == pytest.approx(2.0 ** -int(bits), rel=0.005)
+
+
+@pytest.mark.parametrize("card", gpu.CARDS, ids=lambda card: card.name)
+def test_bars_of_memory_levels_are_as_wide_as_the_memories_are_large(card):
+    page = gpu.levels(card).page
+    found = [float(wide) for wide in re.findall(r'<rect[^>]* width="([\d.]+)"', page)]
+    widths = dict(zip(("registers", "l1", "l2", "memory"), found))
+    sizes = {"registers": card.sms * card.registers, "l1": card.sms * card.l1, "l2": card.l2 * 1024, "memory": card.memory * 1e6}
+    for one in sizes:
+        for other in sizes:
+            assert (widths[one] > widths[other]) == (sizes[one] > sizes[other]), (one, other)
+    assert "larger" not in page
 
 
 def test_gradients_below_half_precision():
@@ -143,3 +164,24 @@ def test_outside_of_a_workspace_runs_have_the_size_of_the_machine(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DLOJZ_WORKSPACE", raising=False)
     assert sized("gpu").batches[-1] == 1024
+
+
+@pytest.mark.parametrize("scale", ["ci", "laptop", "gpu", "cluster"])
+def test_where_there_is_no_gpu_both_runs_have_the_same_batch(scale, here):
+    """Else what they differ by is not noise."""
+    verbs.solve("gpu", yes=True)
+    runs = sized(scale)
+    assert "--device cpu" in runs.on_cpu and runs.on_cpu.endswith("--test-steps 6")
+    assert ("--batch-size" in runs.on_cpu) == (scale in ("gpu", "cluster")) and "--batch-size" not in runs.run
+
+
+@pytest.mark.parametrize("states, found", [
+    ([], None), (["FAILED"], None), (["COMPLETED"], 0), (["COMPLETED", "FAILED"], 0),
+    (["COMPLETED", "COMPLETED", "CANCELLED"], 1),
+    (["FAILED", "PENDING"], 1), (["COMPLETED", "RUNNING"], 1)])
+def test_a_run_that_failed_is_no_baseline(monkeypatch, states, found):
+    runs = [SimpleNamespace(name="gpu", state=state, number=number) for number, state in enumerate(states)]
+    monkeypatch.setattr(day1, "jobs", [*runs, SimpleNamespace(name="amp", state="COMPLETED")])
+    monkeypatch.setattr(day1, "submit", lambda command, name, again: (command, name, again))
+    job = day1.earlier("gpu", "train.py")
+    assert job == ("train.py", "gpu", True) if found is None else job.number == found

@@ -73,7 +73,7 @@ def formats() -> View:
                 x += 13.4
         svg.text(530, y + 16, f"{each.largest:.3g}")
         svg.text(628, y + 16, f"2^{math.log2(each.smallest):.0f}")
-        svg.text(722, y + 16, f"2^-{each.fraction} = {each.epsilon:.2g}")
+        svg.text(722, y + 16, f"2^-{each.fraction} = {each.epsilon:.3g}")
         svg.text(838, y + 16, f"{(each.fraction + 1) * math.log10(2):.1f}")
     head = ["format", "bits", "exponent", "fraction", "largest", "smallest normal", "smallest", "epsilon"]
     cells = [

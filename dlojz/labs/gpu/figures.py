@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ...footprint import footprint
@@ -67,46 +68,34 @@ def cards() -> View:
 
 
 def levels(card: Card = CARDS[-1]) -> View:
-    """The memories between a file and a multiplication: the nearer, the smaller and the faster."""
+    """The memories between a file and a multiplication: the nearer, the faster. Bars show sizes on a logarithmic scale."""
     pcie = card.memory * 1e9 / (card.pcie * 1e9)
     hbm = card.memory / card.bandwidth * 1000
-    rows = [
-        (
-            "registers",
-            f"{card.sms} x {card.registers} KB = {card.sms * card.registers / 1024:.0f} MB",
-            "each thread's own numbers",
-            0.16,
-            BLUE,
-        ),
-        (
-            "L1 and shared memory",
-            f"{card.sms} x {card.l1} KB = {card.sms * card.l1 / 1024:.0f} MB",
-            "shared by the threads of one SM",
-            0.24,
-            SKY,
-        ),
-        ("L2 cache", f"{card.l2} MB", "shared by all SMs", 0.36, GREEN),
-        (
-            "GPU memory (HBM)",
-            f"{card.memory} GB at {card.bandwidth:,} GB/s",
-            f"reading all of it once takes {hbm:.0f} ms",
-            0.62,
-            ORANGE,
-        ),
-        ("host memory", f"over PCIe at {card.pcie} GB/s each way", f"filling the GPU's memory takes {pcie:.1f} s", 1.0, PINK),
+    registers, l1 = card.sms * card.registers / 1024, card.sms * card.l1 / 1024
+    rows = [  # name, MB, size in words, meaning, colour
+        ("registers", registers, f"{card.sms} x {card.registers} KB = {registers:.0f} MB", "each thread's own numbers", BLUE),
+        ("L1 and shared memory", l1, f"{card.sms} x {card.l1} KB = {l1:.0f} MB", "shared by the threads of one SM", SKY),
+        ("L2 cache", card.l2, f"{card.l2} MB", "shared by all SMs", GREEN),
+        ("GPU memory (HBM)", card.memory * 1000, f"{card.memory} GB at {card.bandwidth:,} GB/s",
+         f"reading all of it once takes {hbm:.0f} ms", ORANGE),
+        ("host memory", None, f"over PCIe at {card.pcie} GB/s each way", f"filling the GPU's memory takes {pcie:.1f} s", PINK),
     ]
     svg = Svg(900, 210, f"memory levels of the {card.name}")
-    for number, (name, size, meaning, part, colour) in enumerate(rows):
-        wide, y = 420 * part, 4 + 41 * number
+    for number, (name, megabytes, size, meaning, colour) in enumerate(rows):
+        wide, y = 420 * (level_width(megabytes) if megabytes else 1), 4 + 41 * number
         svg.rect(215 - wide / 2, y, wide, 34, colour, f"{name}: {size}", opacity=0.85, radius=4)
         svg.text(450, y + 15, name, weight=600)
         svg.text(450, y + 31, f"{size}: {meaning}", opacity=0.8)
-    text = "\n".join([f"Memory levels of the {card.name}", *(f"  {name}: {size}, {meaning}" for name, size, meaning, *_ in rows)])
-    return View(
-        "memory levels",
-        text,
-        headline(f"The way to a multiplication, on an {card.name}", "from top to bottom larger and slower") + str(svg),
-    )
+    text = "\n".join([f"Memory levels of the {card.name}",
+                      *(f"  {name}: {size}, {meaning}" for name, _, size, meaning, _ in rows)])
+    head = headline(f"The way to a multiplication, on an {card.name}", "from top to bottom farther from the cores, and slower")
+    note = quiet("Widths: the size, on a logarithmic scale. Host memory has no size of its own: it is the machine's.")
+    return View("memory levels", text, head + str(svg) + note)
+
+
+def level_width(megabytes: float) -> float:
+    """The part of the full width for a memory of that size: from 1 MB, 0, to 1 TB, 1."""
+    return math.log10(megabytes) / 6
 
 
 def threads(card: Card = CARDS[-1]) -> View:
