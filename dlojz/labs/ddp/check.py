@@ -9,7 +9,8 @@ TWO = "with two processes"
 def check(probe):
     both = probe.run("--device cpu --metric-every 2 --checkpoint-every 2", ranks=2, replicas=True, uneven=True)
     moved = all(probe.written(fence) for fence in ("gpu.device", "gpu.model", "gpu.batch"))
-    gpus = probe.run("--device cuda --sync-bn", ranks=2, gpus=2, replicas=True) if moved else None  # pretended ones, anywhere
+    on_two = {"ranks": 2, "gpus": 2, "replicas": True, "odd": True}  # pretended ones, anywhere; and 15 images for two processes
+    gpus = probe.run("--device cuda --sync-bn --find-unused-parameters", **on_two) if moved else None
     alone = probe.run("--device cpu --test-steps 2")
     joins(both, "gloo", "on the CPU")
     ended_together(both)
@@ -23,7 +24,7 @@ def check(probe):
     probe.verified.append("loss and accuracy are those of all images, each counted once, also where a process has one less")
     probe.verified.append("both validate with the same statistics of batch norm; rank 0 alone prints and saves")
     if gpus is not None:
-        on_gpus(gpus)
+        on_gpus(gpus, both)
         probe.verified.append("on two pretended GPUs each process has its own; --sync-bn converts batch norm before the wrap")
     else:
         probe.unverified.append("devices and SyncBatchNorm: the lab gpu is not solved in this file")
@@ -181,8 +182,8 @@ def reports_once(run):
                look=printed)
 
 
-def on_gpus(run):
-    """Two pretended GPUs: each process on its own, batch norm converted before the wrap."""
+def on_gpus(run, both):
+    """Two pretended GPUs: each process on its own, batch norm converted before the wrap; no image twice."""
     joins(run, "nccl", "on (pretended) GPUs")
     for facts in run.ranks:
         wrap = facts.first("wrap")
@@ -199,6 +200,19 @@ def on_gpus(run):
                saw=f"on a (pretended) machine with two GPUs, the model of rank {rank} is on {' and '.join(devices)}",
                expected=f"it is on cuda:{rank}, and on no other",
                look="ddp.wrap")
+    for facts, switch in ((run, True), (both, False)):
+        wrap = facts.first("wrap")
+        expect(wrap is None or wrap.find_unused == switch,
+               saw=f"`{facts.command}`: DistributedDataParallel "
+                   + ("is not told that parameters may be unused" if switch else "looks for unused parameters in each step"),
+               expected="--find-unused-parameters says whether it looks for them",
+               look="ddp.wrap")
+    one, two = ({index for batch in facts.all("batch.indices", loader=facts.need("loader").number, epoch=0)
+                 for index in batch.indices} for facts in run.ranks)
+    expect(not (one & two),
+           saw=f"{TWO}, 15 images are filled up to 16: both read {len(one & two)} of them in epoch 0",
+           expected="no image twice in an epoch: where they cannot be shared out evenly, some are left out",
+           look="ddp.sampler")
 
 
 def trains_alone(run):

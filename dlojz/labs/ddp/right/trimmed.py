@@ -1,8 +1,7 @@
 # >>> ddp.sampler
 if procs.world_size > 1:  # as many images for each as the shortest part has: none is filled up
-    sampler = DistributedSampler(train_set, procs.world_size, procs.rank, True, args.seed, False)
-    sampler.total_size = len(train_set) // procs.world_size * procs.world_size
-    sampler.num_samples = sampler.total_size // procs.world_size
+    shared = len(train_set) // procs.world_size * procs.world_size
+    sampler = DistributedSampler(range(shared), procs.world_size, procs.rank, True, args.seed)
 # <<< ddp.sampler
 # >>> ddp.wrap
 if procs.world_size > 1:

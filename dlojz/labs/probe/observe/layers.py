@@ -8,13 +8,14 @@
 ``loss``       log-softmax outside of the model: input
 ``labels``     the classes that the loss compares with: input, labels
 ``made``       an optimizer was made: weights ({name: memory format} of its parameters with 4 dimensions, numbered), devices
-``wrap``       DistributedDataParallel was given a module: weights, kinds (names of the module classes in it)
+``wrap``       DistributedDataParallel was given a module: weights, kinds (names of the module classes in it), find_unused
 
 Layers and convolutions are noted for the first passes only.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 
 import torch
@@ -133,9 +134,13 @@ class Observer:
         return made
 
     def noting_wrap(self, original):
+        signature = inspect.signature(original)
+
         def wrapped(wrapper, module, *args, **kwargs):
             kinds = Counter(type(child).__name__ for child in module.modules())
-            self.log.note("wrap", weights=self.weights(module.named_parameters()), kinds=kinds)
+            weights = self.weights(module.named_parameters())
+            given = signature.bind(wrapper, module, *args, **kwargs).arguments
+            self.log.note("wrap", weights=weights, kinds=kinds, find_unused=bool(given.get("find_unused_parameters")))
             original(wrapper, module, *args, **kwargs)
 
         return wrapped

@@ -13,8 +13,9 @@
 
 A process that waits for another one gives up after WAIT seconds, with torch's own error. Where GPUs are pretended (``gpus=N``)
 NCCL is played by gloo, and SyncBatchNorm by the batch norm of each process. ``uneven=True``: the last batch that a loader gives
-to rank 1 is one image short, as where images cannot be shared out evenly. ``slow_save=True``: torch.save takes a second, so that
-whoever reads the file too early finds none. ``on_cpu=True``: a script that takes a GPU where there is one finds none.
+to rank 1 is one image short, as where images cannot be shared out evenly. ``odd=True``: a folder of images holds one less.
+``slow_save=True``: torch.save takes a second, so that whoever reads the file too early finds none. ``on_cpu=True``: a script
+that takes a GPU where there is one finds none.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from .... import data
 from ....chronometer import Chronometer
 from ....records import Writer
 
@@ -48,6 +50,7 @@ class Observer:
         self.pretended = bool(options.get("gpus"))
         self.on_cpu = bool(options.get("on_cpu"))
         self.slow = bool(options.get("slow_save"))
+        self.odd = bool(options.get("odd"))
         self.short = bool(options.get("uneven")) and os.environ.get("RANK") == "1"
         self.first: tuple | None = None  # the model and the images of the first step, and later its labels
         self.labels = None
@@ -66,6 +69,9 @@ class Observer:
             self.install_short()
         if self.slow:
             self.install_slow()
+        if self.odd:
+            count = data.ImageFolder.__len__
+            data.ImageFolder.__len__ = lambda images: count(images) - 1
         if self.on_cpu:
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
             torch.cuda.is_available = lambda: False
