@@ -62,7 +62,7 @@ def formats() -> View:
     """The bits of each format, its range and its precision."""
     rows = known()
     svg = Svg(900, len(rows) * 30 + 28, "bits of floating formats")
-    for x, word in ((530, "largest"), (628, "smallest"), (722, "1 + what is next"), (838, "digits")):
+    for x, word in ((530, "largest"), (628, "smallest"), (722, "1 + what is next"), (858, "digits")):
         svg.text(x, 14, word, opacity=0.8)
     for number, each in enumerate(rows):
         x, y = 84, 26 + number * 30
@@ -74,7 +74,7 @@ def formats() -> View:
         svg.text(530, y + 16, f"{each.largest:.3g}")
         svg.text(628, y + 16, f"2^{math.log2(each.smallest):.0f}")
         svg.text(722, y + 16, f"2^-{each.fraction} = {each.epsilon:.3g}")
-        svg.text(838, y + 16, f"{(each.fraction + 1) * math.log10(2):.1f}")
+        svg.text(858, y + 16, f"{(each.fraction + 1) * math.log10(2):.1f}")
     head = ["format", "bits", "exponent", "fraction", "largest", "smallest normal", "smallest", "epsilon"]
     cells = [
         [

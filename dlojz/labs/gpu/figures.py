@@ -89,7 +89,7 @@ def levels(card: Card = CARDS[-1]) -> View:
     text = "\n".join([f"Memory levels of the {card.name}",
                       *(f"  {name}: {size}, {meaning}" for name, _, size, meaning, _ in rows)])
     head = headline(f"The way to a multiplication, on an {card.name}", "from top to bottom farther from the cores, and slower")
-    note = quiet("Widths: the size, on a logarithmic scale. Host memory has no size of its own: it is the machine's.")
+    note = quiet("Widths: the size, on a logarithmic scale. That of host memory depends on the machine: it is not to scale.")
     return View("memory levels", text, head + str(svg) + note)
 
 
