@@ -78,6 +78,10 @@ def test_never_ends(tmp_path, shared, code):
         assert f"line {line_of(file, code)} of train.py" in outcome.message and "the fence gpu.batch" in outcome.message
 
 
+def test_a_check_answers_within_20_seconds_with_five_of_them_for_importing_torch():
+    assert Limits().seconds <= 15
+
+
 def test_never_ends_elsewhere(tmp_path, nothing_left):
     file = script(tmp_path, before="while True: pass\n")
     outcome = run_check("gpu", file.parent, Limits(seconds=5))

@@ -39,9 +39,9 @@ class HostLost(Exception):
 @dataclass(frozen=True)
 class Limits:
     """Of one check: ``seconds`` for all its runs together, from the first on, and twice that where a run has several processes;
-    ``processes`` and bytes of ``memory`` at a time."""
+    ``processes`` and bytes of ``memory`` at a time. Importing torch comes before, and all of it is to take less than 20 seconds."""
 
-    seconds: float = 20.0
+    seconds: float = 15.0
     processes: int = 64
     memory: int = field(default_factory=lambda: _sensible_memory())
 
