@@ -39,7 +39,7 @@ class HostLost(Exception):
 @dataclass(frozen=True)
 class Limits:
     """Of one check: ``seconds`` for all its runs together, from the first on, and twice that where a run has several processes;
-    ``processes`` and bytes of ``memory`` at a time. Importing torch comes before, and all of it is to take less than 20 seconds."""
+    ``processes`` and bytes of ``memory`` at a time. Importing torch comes before; with it a check takes less than 20 seconds."""
 
     seconds: float = 15.0
     processes: int = 64
