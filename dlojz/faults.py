@@ -299,7 +299,7 @@ def to_resume(path: Path, wanted: bool, is_main: bool) -> bool:
 
     A run that begins anew in a used folder must not find it there later, when it is itself resumed before its first save.
     """
-    if wanted or not is_main:
+    if wanted or not is_main or not path.exists():
         return wanted and path.exists()
     try:
         path.replace(path.with_name(f"{path.stem}.old{path.suffix}"))

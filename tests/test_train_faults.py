@@ -1,6 +1,7 @@
 """What stops a training, and what does not: said in words that help, recorded, with the right exit code, and in bounded time."""
 
 import errno
+import re
 import signal
 import time
 
@@ -280,7 +281,8 @@ def test_too_many_broken_images(training, workers):
     run = training.run("run", "--num-workers", workers, data=folder, code=2)
     assert "Traceback" not in run.err
     [last] = [line for line in run.err.splitlines() if "skipped /" not in line]
-    assert last.startswith("train.py: 11 of the 24 images in ") and "no more than 10 are skipped" in last
+    # Two workers may both meet one too many.
+    assert re.match(r"train.py: 1[12] of the 24 images in ", last) and "no more than 10 are skipped" in last
     assert run.record.errors[-1]["kind"] == "data" and run.record.end["status"] == "failed"
 
 

@@ -119,8 +119,9 @@ def train(args, procs, notes, run, record):
         loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor, "pin_memory": args.pin_memory,
                    "persistent_workers": args.persistent_workers}
         # <<< dataloader
-        loading |= {"batch_size": args.batch_size, "worker_init_fn": faults.leave_signals_to_trainer}
-        train_loader = DataLoader(train_set, sampler=sampler, drop_last=args.drop_last, generator=torch.Generator(), **loading,
+        loading |= {"batch_size": args.batch_size, "worker_init_fn": faults.leave_signals_to_trainer,
+                    "generator": torch.Generator()}  # their own, so that they draw nothing from the model's random numbers
+        train_loader = DataLoader(train_set, sampler=sampler, drop_last=args.drop_last, **loading,
                                   collate_fn=augment.in_loader(args, classes, procs.rank))
         # Mixed, since --test looks at the first ones only. Each process validates its own part, however uneven.
         mixed = torch.randperm(len(val_set), generator=torch.Generator().manual_seed(0)).tolist()
