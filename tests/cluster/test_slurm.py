@@ -582,7 +582,8 @@ def test_the_controller_is_stopped_and_started_again(lab, monkeypatch):
     wait_for(lambda: _answers(running), "an answer", 30)
     assert wait(outcome["submit"]).state == "COMPLETED", output(outcome["submit"])
     assert count_in_queue(lab, "meanwhile") == 1
-    assert wait(running).state == "CANCELLED"
+    ended = wait(running)
+    assert ended.state == "CANCELLED", (ended, output(running))
     assert "submitted as job" in dlojz(lab, *ask)
     assert "already there" in dlojz(lab, *ask)
     assert count_in_queue(lab, "verb") == 1
