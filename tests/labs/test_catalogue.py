@@ -218,3 +218,9 @@ def test_what_a_lab_asks_to_predict(folder):
     assert 'measure = \'speed\' is not possible: expected one of "ratio", "memory", "none"' in said
     assert "have a unit of their own" in refused(folder, "lab.toml", 'measure = "speed"', 'measure = "memory"\nunit = "MB"')
     assert LABS["gpu"].prediction.measure == "memory" and LABS["amp"].prediction.measure == "ratio"
+
+
+def test_the_readme_lists_each_lab():
+    readme = (paths.PACKAGE.parent / "README.md").read_text(encoding="utf-8")
+    for lab in catalogue.labs().values():
+        assert f"| {lab.day} | [{lab.title}](notebooks/" in readme and f"(`{lab.id}`) | {lab.minutes} |" in readme, lab.id
