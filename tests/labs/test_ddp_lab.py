@@ -23,7 +23,9 @@ from dlojz.labs.ranks import ended_together
 
 
 def two(command, folder, **more):
-    """Two real processes that find each other; their output. They are ended after a minute."""
+    """Two real processes that find each other; what each of them prints. They are ended after two minutes.
+
+    What torch and gloo log under load is not theirs: stderr, and lines such as `[Gloo] …`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -33,20 +35,21 @@ def two(command, folder, **more):
             "CUDA_VISIBLE_DEVICES": ""}
     env |= {name: os.environ[name] for name in ("DLOJZ_CACHE",) if name in os.environ} | more
     started = [subprocess.Popen([sys.executable, *command], cwd=folder, env=env | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-                                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(2)]
+                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
     try:
-        said = [process.communicate(timeout=120)[0] for process in started]
+        said = [process.communicate(timeout=120) for process in started]
     finally:
         for process in started:
             process.kill()
             process.wait()
     assert [process.returncode for process in started] == [0, 0], said
-    return said
+    return ["".join(line for line in printed.splitlines(True) if not line.startswith("[")) for printed, _ in said]
 
 
 def test_statistics_of_two_processes(tmp_path):
     said, other = two(["-m", "dlojz.labs.ddp.statistics"], tmp_path)
-    assert said.count("RANK=0") == 2 and "WORLD_SIZE=2" in said and not other.strip()  # RANK=0 and LOCAL_RANK=0
+    assert said.count("RANK=0") == 2 and "WORLD_SIZE=2" in said, said  # RANK=0 and LOCAL_RANK=0
+    assert not other.strip(), other
     found = json.loads((tmp_path / "statistics.json").read_text())
     alone, ddp, sync = (found["ways"][way] for way in ("alone", "ddp", "sync"))
     assert alone[0] != pytest.approx(alone[1], abs=1e-3)
