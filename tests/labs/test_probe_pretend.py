@@ -67,6 +67,21 @@ CASES = {
         torch.set_default_device(None)
         assert not torch.zeros(2).is_cuda
     """,
+    "made on the way": """
+        labels = torch.tensor([1, 0]).cuda(1)
+        assert F.one_hot(labels, 3).device.index == 1 and (F.one_hot(labels, 3) * (labels >= 0)[:, None]).tolist()[1] == [1, 0, 0]
+        assert not F.one_hot(torch.tensor([1, 0]), 3).is_cuda and not torch.zeros(2).is_cuda
+        assert "same device" in refused(lambda: F.one_hot(labels, 3) * torch.ones(2, 3))
+        attention = nn.MultiheadAttention(4, 2, add_zero_attn=True).to("cuda")
+        words = torch.ones(2, 3, 4, device="cuda", requires_grad=True)
+        attention(words, words, words)[0].sum().backward()
+        assert words.grad.is_cuda
+        made = []
+        words = torch.ones(2, device="cuda", requires_grad=True)
+        words.register_hook(lambda gradient: made.append(torch.ones(2)))
+        words.sum().backward()
+        assert not made[0].is_cuda, "what a hook makes without a device is on the CPU"
+    """,
     "mixing": """
         assert "same device" in refused(lambda: gpu + cpu) and "cuda:0 and cpu" in refused(lambda: gpu + cpu)
         assert "cuda:1 and cuda:0" in refused(lambda: gpu + cpu.cuda(1))
@@ -149,3 +164,15 @@ def test_what_is_noted(session, tmp_path):
     assert [(move.line, move.source, move.target, move.by) for move in run.all("move")] == [
         (3, "cpu", "cuda:0", "own"), (4, "cuda:0", "cpu", "own"), (6, "cuda:0", "cpu", "own")]
     assert [(wait.line, wait.by) for wait in run.all("sync")] == [(5, "own")]
+
+
+def test_one_hot(session, tmp_path):
+    """On a GPU it waits only where it has to find out how many classes there are."""
+    file = tmp_path / "hot.py"
+    code = "import torch\nx = torch.tensor([2, 0]).cuda()\nhot = torch.nn.functional.one_hot\n"
+    code += "assert hot(x, 4).is_cuda and hot(input=x, num_classes=4).shape == (2, 4)\nassert hot(x).is_cuda\n"
+    file.write_text(code)
+    session.begin(Limits(seconds=60))
+    run = Probe(session, file.parent, file.name).run(gpus=1)
+    assert run.first("end").code == 0, session.text()
+    assert {wait.line for wait in run.all("sync")} == {5}

@@ -55,6 +55,7 @@ class Observer:
         self.log = log
         self.count = count
         self.current = 0
+        self.inside: int | None = None  # the GPU of the tensors given to the function of torch that runs
         self.marks = Marks()
         log.place = self.place
         observer = self
@@ -84,8 +85,10 @@ class Observer:
             get.pin_memory: lambda tensor, *_: tensor,
             get.is_pinned: lambda tensor, *_: False,
             get.record_stream: lambda tensor, *_: None,
+            torch.nn.functional.one_hot: self.one_hot,
         }
         self.as_they_are = {torch.device, torch._C._nn._parse_to, torch.get_device_module}
+        self.with_hooks = {get.backward, torch.autograd.grad}  # a user's code runs in them
 
     # ------------------------------------------------------------------------------------------------------- torch's calls
     def call(self, function, args, kwargs):
@@ -102,7 +105,7 @@ class Observer:
         if device is None:
             device = next((value for value in args if isinstance(value, torch.device)), None)
         if device is None:
-            return function(*args, **kwargs)
+            return self.where_they_are(function, args, kwargs)
         gpu = self.gpu(device)
         args = [torch.device("cpu") if isinstance(value, torch.device) else value for value in args]
         if "device" in kwargs or function in _factories():
@@ -116,6 +119,17 @@ class Observer:
                 elif self.marks.get(tensor) != gpu:
                     return self.moved(tensor, gpu)
         return result
+
+    def where_they_are(self, function, args, kwargs):
+        """Calls a function which says no device: what it makes on the way is where its tensors are."""
+        if function not in self.with_hooks:
+            with self.log.silence():
+                gpus = map(self.marks.get, tensors([*args, *kwargs.values()]))
+                self.inside = next((gpu for gpu in gpus if gpu is not None), None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self.inside = None
 
     def to(self, tensor, *args, **kwargs):
         args, target = list(args), "same"
@@ -139,6 +153,14 @@ class Observer:
             raise TypeError(f"can't convert {self.place(tensor)} device type tensor to numpy. "
                             "Use Tensor.cpu() to copy the tensor to host memory first.")
         return torch.Tensor.numpy(tensor, *args, **kwargs)
+
+    def one_hot(self, input, num_classes=-1):
+        """The CPU reads the smallest label and the largest one; a GPU reads something only where it has to count classes."""
+        gpu = self.marks.get(input)
+        with self.log.silence() if gpu is not None and num_classes != -1 else contextlib.nullcontext():
+            made = self.where_they_are(torch.nn.functional.one_hot, (input, num_classes), {})
+        self.marks.set(made, gpu)
+        return made
 
     def moved(self, tensor, gpu: int | None, non_blocking: bool = False):
         """The tensor on that device: itself where it is there already, else a copy that gradients flow through."""
@@ -175,7 +197,7 @@ class Observer:
 
     def after_op(self, operation, args, kwargs, result):
         with self.log.silence():
-            gpus = [self.marks.get(tensor) for tensor in tensors([*args, *kwargs.values()])]
+            gpus = [self.marks.get(tensor) for tensor in tensors([*args, *kwargs.values()])] or [self.inside]
             copied = operation.overloadpacket.__name__ == "copy_"  # what it returns is on the device of its first tensor
             gpu = gpus[0] if copied else next((number for number in gpus if number is not None), None)
             if gpu is not None:
