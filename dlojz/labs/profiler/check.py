@@ -36,7 +36,11 @@ def is_made_where_asked_for(run, other, plain):
            saw=f"`{run.command}` makes no profiler",
            expected="with --profile a `torch.profiler.profile` goes with the loop",
            look="profiler.start")
-    run.need("profiler.made")
+    made = run.need("profiler.made")
+    expect("cpu" in made.activities,
+           saw=f"the profiler's `activities` leave out the CPU: they are {' and '.join(made.activities) or 'none at all'}",
+           expected="CPU is among them, and CUDA on a GPU, or operators are not seen; without `activities=` torch takes both",
+           look=made)
     unasked = plain.first("profiler.made")
     expect(unasked is None,
            saw="without --profile there is a profiler all the same, and profiling is not free",
@@ -97,11 +101,17 @@ def traces_a_few_steps(run):
            saw=f"`{run.command}`: {len(traces)} traces are exported, each over the one before",
            expected="one trace a run: the schedule need not begin again",
            look=made)
-    path = Path(traces[0].path)
+    expect(made.repeat in (None, 1),
+           saw=f"after wait, warmup and active the schedule begins again (`repeat` is {made.repeat}): in a run that is longer "
+               f"than these {STEPS} steps, such as one of 50, each trace is written over the one before",
+           expected="one trace a run: `repeat=1`",
+           look=made)
+    path, steps_at = Path(traces[0].path), {(step.file, step.line) for step in run.all("profiler.step")}
+    by_torch = (traces[0].file, traces[0].line) in steps_at  # a handler of torch's own: no line of the file exports
     expect(path.is_absolute() and (path.parent / "trace.json.gz").is_file(),
            saw=f"the trace goes to {path if not path.is_absolute() else path.name}",
            expected="it is in the folder of the run, `run`, and is called trace.json.gz: that is where the views look for it",
-           look=traces[0])
+           look=made if by_torch else traces[0])
     steps = traced(path.parent / "trace.json.gz")[0]
     expect(len(steps) <= MOST,
            saw=f"the trace holds {len(steps)} steps, to the end of the run",
