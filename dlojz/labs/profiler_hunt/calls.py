@@ -19,10 +19,13 @@ from dlojz.labs.profiler_hunt import bench
 
 BATCH, STEPS = 8, 12
 ASKING = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__)  # what reads values without an operation of its own
+PUTTING = (torch.Tensor.index_put_, torch.Tensor.index_put, torch.index_put_, torch.index_put)
+SIZED = ("_unique2", "unique_dim", "unique_consecutive", "bincount", "nonzero", "masked_select", "_coalesce")  # by values
 
 
 def shapes(module, note):
-    """``read``: a member of the archive is unpacked. ``item``: bytes that are allocated for one image, once others were read."""
+    """``read``: a member of the archive is unpacked. ``item``: bytes that are allocated for one image, once others
+    were read, and its dtype."""
     unpacked = Unpacked(note)
     train(module, note, unpacked)
     note("reads", count=unpacked.total)
@@ -30,8 +33,9 @@ def shapes(module, note):
     for index in (3, 4):
         tracemalloc.start()
         with Body() as made:
-            images[index]
-        note("item", bytes=tracemalloc.get_traced_memory()[1] + made.bytes)
+            image = images[index][0]
+        note("item", bytes=tracemalloc.get_traced_memory()[1] + made.bytes,
+             dtype=str(getattr(image, "dtype", type(image).__name__)).removeprefix("torch."))
         tracemalloc.stop()
 
 
@@ -41,13 +45,24 @@ def letters(module, note):
     note("table", mine=mine.tolist(), kits=kits.tolist())
 
 
+def letters_on_a_gpu(module, note):
+    """On a GPU that the probe pretends (its own fact ``move`` says what is copied): ``counted``, and on which device."""
+    confusion, (_, labels) = torch.zeros(module.LETTERS, module.LETTERS, dtype=torch.int64), module.letters(BATCH, "cpu")
+    confusion, labels, outputs = (given.to("cuda") for given in (confusion, labels, torch.randn(BATCH, module.LETTERS)))
+    note("begin")
+    with Asking(lambda: None):
+        module.count(confusion, labels, outputs)
+    note("counted", device=str(confusion.device))
+
+
 def faces(module, note):
     train(module, note)
 
 
 def train(module, note, around=None):
     """What both trainings return, the trainee's and the kit's. ``training``: the losses of their steps, and how many operations
-    each step came to. ``value``: the trainee's step asked for a value. ``around``: a context for the trainee's training."""
+    each step came to. ``value``: the trainee's step asked for a value, ``sized``: for a tensor whose size depends on values.
+    ``around``: a context for the trainee's training."""
     mine, kit = Watched("mine", note), Watched("kits")
     with around or nullcontext():
         found = module.train(mine)
@@ -86,12 +101,14 @@ class Watched(bench.Run):
 
 
 class Body(TorchDispatchMode):
-    """Counts operations and the bytes that they make; with ``note``, each value that is asked for is a fact ``value``."""
+    """Counts operations and the bytes that they make; with ``note``, what a process on a GPU waits for is a fact ``value``
+    or ``sized``."""
 
     def __init__(self, note=None):
         super().__init__()
         self.operations = self.bytes = 0
-        self.asked = (lambda: note("value")) if note else (lambda: None)
+        self.note = note or (lambda *_, **__: None)
+        self.asked = lambda: self.note("value")
         self.calls = Asking(self.asked)
 
     def __enter__(self):
@@ -104,8 +121,12 @@ class Body(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         result = operation(*args, **(kwargs or {}))
-        if operation.overloadpacket.__name__ == "_local_scalar_dense" and self.calls.inside != "one_hot":
+        name = operation.overloadpacket.__name__
+        if name == "_local_scalar_dense" and self.calls.inside != "one_hot":
             self.asked()  # what one_hot asks for is a check that it makes on a CPU only
+        masks = args[1] if name in ("index", "index_put_", "index_put", "_index_put_impl_") else ()
+        if name in SIZED or any(mask is not None and mask.dtype in (torch.bool, torch.uint8) for mask in masks):
+            self.note("sized", operation="indexing with a mask" if name not in SIZED else name.strip("_2"))
         self.operations += 1
         if isinstance(result, torch.Tensor) and not operation.is_view:
             self.bytes += result.numel() * result.element_size()
@@ -122,6 +143,10 @@ class Asking(TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if function in ASKING:
             self.asked()
+        if function in PUTTING:  # the probe's pretended GPU lets it pass, for the sake of indices, which may be elsewhere
+            values = args[2] if len(args) > 2 else kwargs["values"]
+            if values.dim() and values.device != args[0].device:
+                raise RuntimeError(f"the values that are put into a tensor on {args[0].device} are on {values.device}")
         self.inside = function.__name__
         try:
             return function(*args, **(kwargs or {}))

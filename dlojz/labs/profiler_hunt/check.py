@@ -13,10 +13,12 @@ def check(probe):
     probe.verified.append("slow_shapes.py: the archive is unpacked once, and a batch takes from memory what it needs")
     letters_are_counted_at_once(letters)
     learns_as_before(letters, "slow_letters.py", "profiler_hunt.letters")
+    letters_stay_on_the_gpu(probe.call("hunt/slow_letters.py", "letters_on_a_gpu", gpus=1))
     probe.verified.append("slow_letters.py: a few operations count a batch, no step asks for a value, and the table is right")
     faces_are_answered_at_once(faces)
     learns_as_before(faces, "slow_faces.py", "profiler_hunt.faces")
     probe.verified.append("slow_faces.py: a step takes as few operations for 40 answers as for one")
+    probe.unverified.append("waiting on a real GPU: that no step waits is judged by operations that are known to make it wait")
     probe.unverified.append("how much faster they are: compare your runs")
 
 
@@ -26,7 +28,12 @@ def shapes_are_unpacked_once(run):
            saw=f"slow_shapes.py: in {STEPS} steps of {BATCH} images, arrays of the archive are unpacked {reads} times",
            expected="what the archive holds is unpacked once, before the first step",
            look=last)
-    item = run.all("item")[-1].bytes
+    image = run.all("item")[-1]
+    expect(image.dtype == "uint8",
+           saw=f"slow_shapes.py: an image comes as {image.dtype}",
+           expected="it is uint8, as in the archive: a quarter of float32 to keep, to collect and to copy",
+           look="profiler_hunt.shapes")
+    item = image.bytes
     expect(item < 2**15,
            saw=f"slow_shapes.py: to get one image of 256 bytes, {item:,} bytes are written",
            expected="an image is taken from the array without copying the others",
@@ -41,6 +48,12 @@ def letters_are_counted_at_once(run):
                "process waits each time",
            expected="what is counted stays a tensor, and no step asks for its value",
            look=values and values[-1])
+    sized = run.all("sized")
+    expect(len(sized) < STEPS // 2,
+           saw=f"slow_letters.py: steps ask for tensors whose size depends on values ({sized and sized[-1].operation}); on a GPU "
+               "the process waits each time to hear how large they are",
+           expected="all sizes are known beforehand: LETTERS, and the letters of a batch",
+           look=sized and sized[-1])
     more = training.operations[-1] - training.kits_operations[-1]
     expect(more <= FEW * BATCH,
            saw=f"slow_letters.py: a step with {BATCH} letters comes to {training.operations[-1]:,} operations, most to count",
@@ -55,6 +68,17 @@ def letters_are_counted_at_once(run):
            saw="slow_letters.py: the table has other numbers in it than the one that counts letter by letter",
            expected="the row is the letter that it was, the column the one that was read",
            look="profiler_hunt.letters")
+
+
+def letters_stay_on_the_gpu(run):
+    """What the CPU alone does not show: `.cpu()` copies nothing there, and no device differs from another."""
+    run.need("counted")
+    events = run.events
+    back = [event for event in events[events.index(run.need("begin")):] if event.what == "move" and event.target == "cpu"]
+    expect(not back,
+           saw=f"slow_letters.py: on a GPU each step copies {len(back)} tensors to the CPU, and the process waits for each",
+           expected="what is counted stays where it is, on the GPU",
+           look=back and back[0])
 
 
 def faces_are_answered_at_once(run):
