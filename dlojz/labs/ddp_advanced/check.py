@@ -4,19 +4,22 @@ from dlojz.labs.checking import expect
 from dlojz.labs.ranks import ended_together
 
 COMMON = "--device cpu --lr 0.1"
-HEADS = "--device cpu --batches 5 --heads 3 --batch-size 8"
+HEADS = "--device cpu --batches {} --heads 3 --batch-size 8"
+FEWEST, MOST = 4, 6  # batches of the two processes with --uneven
 COUNTED = {"updates": True, "no_batch_norm": True}  # batch norm sees one batch at a time, and would make each grouping differ
 
 
 def check(probe):
-    # Epochs of 16 images. One process: batches of 4 in groups of 3 and 1, against batches of 12 and 4.
-    grouped = probe.run(f"{COMMON} --accumulate 3 --test-steps 8", **COUNTED)
-    whole = probe.run(f"{COMMON} --batch-size 12 --test-steps 4", **COUNTED)
-    updates_at(grouped, [3, 4, 7, 8])
-    same_gradients(grouped, whole, [12, 4, 12, 4])
+    # Epochs of 16 images. One process: an epoch of 8 batches in groups of 3, 3 and 2, and one of 5, which --test-steps cuts off
+    # there. Against each batch by itself: with a learning rate of 0 the weights stay, so a group has the mean of its gradients.
+    grouped = probe.run("--device cpu --lr 0 --batch-size 2 --accumulate 3 --test-steps 13", **COUNTED)
+    single = probe.run("--device cpu --lr 0 --batch-size 2 --test-steps 13", **COUNTED)
+    updates_at(grouped, [3, 6, 8, 11, 13], "8 batches in the first epoch, 5 in the second")
+    mean_gradients(grouped, single, images=2)
     # Two processes: 4 batches of 2 each, all of them one group, against one batch of 16.
     two = probe.run(f"{COMMON} --batch-size 2 --accumulate 4", ranks=2, **COUNTED)
     once = probe.run(f"{COMMON} --batch-size 16 --test-steps 1", **COUNTED)
+    same_batches_sent(two)
     ended_together(two)
     alike(two, "ddp_advanced.no_sync")
     sent_at(two, [4])
@@ -24,29 +27,45 @@ def check(probe):
     probe.verified.append("--accumulate N gives the gradient of all images of a group at once, also in a smaller last group")
     probe.verified.append("two processes send gradients in the last batch of a group only, and then have the same weights")
 
-    heads = probe.run(HEADS, script="heads.py", small=False, ranks=2, updates=True)
+    heads = probe.run(HEADS.format(5), script="heads.py", small=False, ranks=2, updates=True)
     ended_together(heads)
     averaged(heads, "ddp_advanced.unused")
     alike(heads, "ddp_advanced.unused")
     probe.verified.append("heads without a gradient in a step are no error, and two processes train the same weights")
 
-    uneven = probe.run(f"{HEADS} --uneven", script="heads.py", small=False, ranks=2, updates=True)
+    uneven = probe.run(f"{HEADS.format(FEWEST)} --uneven", script="heads.py", small=False, ranks=2, updates=True)
     all_end(uneven)
     averaged(uneven, "ddp_advanced.uneven")
     alike(uneven, "ddp_advanced.uneven")
-    alone = probe.run(f"{HEADS} --uneven", script="heads.py", small=False, updates=True)
+    alone = probe.run(f"{HEADS.format(FEWEST)} --uneven", script="heads.py", small=False, updates=True)
     alone.need("left")
-    probe.verified.append("two processes with 5 and 7 batches end, with the same weights; one process trains as before")
+    probe.verified.append(f"two processes with {FEWEST} and {MOST} batches end with the same weights; one alone trains as before")
     probe.unverified.append("NCCL, where a process that waits shows no error: that takes two GPUs")
 
 
-def updates_at(run, steps):
+def updates_at(run, steps, epochs):
     run.need("applied")
     found = [update.step for update in run.all("applied")]
     expect(found == steps,
-           saw=f"`{run.command}`, 4 batches an epoch: the optimizer steps after the batches {listed(found)}",
-           expected=f"it steps after the batches {listed(steps)}: each third of an epoch, and the last",
+           saw=f"`{run.command}`, {epochs}: the optimizer steps after the batches {listed(found)}",
+           expected=f"it steps after the batches {listed(steps)}: every third batch of an epoch, and its last one",
            look="ddp_advanced.group")
+
+
+def mean_gradients(run, single, images):
+    """Each update has the mean of the gradients of its batches. Of a fingerprint's two numbers, the second adds up."""
+    alone, first = single.all("applied"), 0
+    for update in run.all("applied"):
+        each = [one.gradient for one in alone[first:update.step]]
+        mean, first = sum(gradient[1] for gradient in each) / len(each), update.step
+        ratio = update.gradient[1] / mean
+        simple = abs(6 * ratio - round(6 * ratio)) < 0.01  # all batches of a group divided by another number, the same for all
+        expect(abs(update.gradient[1] - mean) <= 1e-3 * max(gradient[0] for gradient in each),
+               saw=f"`{run.command}`: the gradient of update {update.number} is "
+                   + (f"{ratio:.3g} times that of its {len(each) * images} images" if simple else
+                      f"not that of its {len(each)} batches of {images} images, each counted the same"),
+               expected=f"the gradient of {len(each) * images} images in one batch: the mean over all of them",
+               look="ddp_advanced.group")
 
 
 def same_gradients(run, whole, images):
@@ -62,6 +81,18 @@ def same_gradients(run, whole, images):
            saw=f"`{run.command}`: {len(run.all('applied'))} updates",
            expected=f"{len(images)}",
            look="ddp_advanced.group")
+
+
+def same_batches_sent(run):
+    """Both ranks send in the same batches, or one waits. A process that sums its metrics is past its backward pass."""
+    sent = [{fact.step for fact in facts.all("collective", kind="all_reduce", inside="backward")} for facts in run.ranks]
+    odd = min(sent[0] ^ sent[1], default=0)
+    one = int(odd in sent[1])
+    beyond = any(fact.step >= odd for fact in run.ranks[1 - one].all("collective", inside="other"))
+    expect(not odd or not beyond,
+           saw=f"`{run.command}`: in the backward pass of batch {odd}, rank {one} sends gradients and rank {1 - one} does not",
+           expected="all processes send in the same batches, the last of each group: what one sends, all the others wait for",
+           look="ddp_advanced.no_sync")
 
 
 def sent_at(run, steps):
@@ -98,24 +129,28 @@ def averaged(run, fence):
 
 
 def all_end(run):
-    """With 5 and 7 batches nobody waits for ever, and nobody trains the same batch twice to fill up."""
+    """With uneven batches nobody waits for ever, and nobody trains the same batch twice to fill up."""
     steps = [len(facts.all("applied")) for facts in run.ranks]
     for rank, facts in enumerate(run.ranks):
         ended = facts.ended
+        expect("exhausted inputs" not in ended.message,
+               saw=f"`{run.command}`: when one process has no batches left, rank {rank} stops with an error that Join raises",
+               expected="all processes go on to their last batch and end without one: no `throw_on_early_termination`",
+               look="ddp_advanced.uneven")
         in_vain = ended.how in ("time", "alone", "signal") or LOST in ended.message
         expect(not in_vain,
-               saw=f"`{run.command}`: rank 0 has 5 batches and took {steps[0]} steps, rank 1 has 7 and took {steps[1]}; then "
-                   f"rank {rank} {ended.message[:160]}",
+               saw=f"`{run.command}`: rank 0 has {FEWEST} batches and took {steps[0]} steps, rank 1 has {MOST} and took "
+                   f"{steps[1]}; then rank {rank} {ended.message[:160]}",
                expected="all processes end: what one sends, all the others receive",
                look="ddp_advanced.uneven")
     ended_together(run)
-    expect(steps[0] <= 5 and steps[1] <= 7,
-           saw=f"`{run.command}`: with 5 and 7 batches the processes take {steps[0]} and {steps[1]} steps",
+    expect(steps[0] <= FEWEST and steps[1] <= MOST,
+           saw=f"`{run.command}`: with {FEWEST} and {MOST} batches the processes take {steps[0]} and {steps[1]} steps",
            expected="no batch is trained on twice",
            look="ddp_advanced.uneven")
-    expect(min(steps) >= 5,
-           saw=f"`{run.command}`: with 5 and 7 batches the processes take {steps[0]} and {steps[1]} steps",
-           expected="each takes at least 5 steps: so many batches all of them have",
+    expect(min(steps) >= FEWEST,
+           saw=f"`{run.command}`: with {FEWEST} and {MOST} batches the processes take {steps[0]} and {steps[1]} steps",
+           expected=f"each takes at least {FEWEST} steps: so many batches all of them have",
            look="ddp_advanced.uneven")
 
 

@@ -1,4 +1,4 @@
-# expect: rank 0 has 5 batches and took 5 steps
+# expect: rank 0 has 4 batches and took 4 steps
 # >>> ddp_advanced.uneven
 together = nullcontext()
 count = torch.tensor(len(batches), device=device)

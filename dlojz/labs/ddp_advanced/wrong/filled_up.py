@@ -1,4 +1,4 @@
-# expect: the processes take 7 and 7 steps.*trained on twice
+# expect: the processes take 6 and 6 steps.*trained on twice
 # >>> ddp_advanced.uneven
 together = nullcontext()
 count = torch.tensor(len(batches), device=device)
