@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..errors import UsageError
 from ..views import words
 from .cpu import TINY, of_cpu
 from .facts import Facts
@@ -79,7 +80,10 @@ class Diagnosis:
 
 
 def analyse(trace: Trace) -> Facts:
-    """Everything the views and the diagnosis need."""
+    """Everything the views and the diagnosis need. Raises UsageError where no time passes in a trace."""
+    if not (trace.calls or trace.work) or trace.end <= trace.begin:
+        raise UsageError(f"{trace.path} holds no operator and no kernel that takes time: profile again (--profile), and let the "
+                         "run come to its end")
     return of_gpu(trace) if trace.on_gpu else of_cpu(trace)
 
 
@@ -339,7 +343,7 @@ def unknown(facts: Facts) -> list[str]:
         out.append(f"whether convolutions and products wait for memory: what {facts.trace.device} can at most is not known here")
     if facts.trace.world_size > 1:
         out.append("whether a collective is slow or waits for another process: this trace is of rank "
-                   f"{facts.trace.distributed.get('rank', 0)} alone")
+                   f"{facts.trace.rank} alone")
     if facts.collectives and any(one.bytes is None for one in facts.collectives):
         out.append("the bytes of some collectives (record_shapes=True)")
     return out

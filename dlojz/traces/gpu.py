@@ -304,7 +304,7 @@ def _launches(trace: Trace, facts: Facts) -> Launches | None:
         return None
     queued.sort(key=lambda item: item.call.begin)
     ends = sorted(item.end for item in queued)
-    depth = [number - bisect_right(ends, item.call.begin) for number, item in enumerate(queued)]
+    depth = [max(0, number - bisect_right(ends, item.call.begin)) for number, item in enumerate(queued)]
     gaps = [after.call.begin - item.call.begin for item, after in pairwise(queued) if after.call is not item.call]
     return Launches(len(queued) / facts.steps, median(gaps) if gaps else 0.0, median(item.seconds for item in queued),
                     median(item.begin - item.call.begin for item in queued), sum(depth) / len(depth),

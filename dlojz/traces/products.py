@@ -17,6 +17,7 @@ def dtype(name) -> str:
     return str(name).removeprefix("c10::").lower()
 
 
+MOST = 1e21  # operations and bytes: no operator does more, and such sizes are broken
 ARITHMETIC_OPERATORS = ("conv", "mm", "linear", "attention", "matmul", "gemm", "einsum")
 
 
@@ -43,24 +44,29 @@ class Product:
 
 
 def product(call: Call) -> Product | None:
-    """What this operator computes; None where it is none of these, or the sizes are not recorded."""
+    """What this operator computes; None where it is none of these, or its sizes are not recorded or can be none."""
+    try:
+        found = _counted(call)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return None
+    return found if found is not None and 0 <= found.flops < MOST and 0 < found.bytes < MOST else None
+
+
+def _counted(call: Call) -> Product | None:
     args = call.args or {}
     dims, types = args.get("Input Dims"), args.get("Input type")
     if not isinstance(dims, list) or not isinstance(types, list) or not dims:
         return None
-    try:
-        name = call.name.split("::")[-1]
-        if "convolution_backward" in name:
-            return _backward(dims, types, args)
-        if "conv" in name:
-            return _convolution(name, dims, types, args)
-        if name in ("mm", "bmm", "addmm", "baddbmm"):
-            first = 1 if name in ("addmm", "baddbmm") else 0
-            return _matrices(dims[first], dims[first + 1], dtype(types[first]))
-        if name == "linear":
-            return _matrices(dims[0], dims[1][::-1], dtype(types[0]))
-    except (IndexError, TypeError, ValueError, ZeroDivisionError):
-        pass
+    name = call.name.split("::")[-1]
+    if "convolution_backward" in name:
+        return _backward(dims, types, args)
+    if "conv" in name:
+        return _convolution(name, dims, types, args)
+    if name in ("mm", "bmm", "addmm", "baddbmm"):
+        first = 1 if name in ("addmm", "baddbmm") else 0
+        return _matrices(dims[first], dims[first + 1], dtype(types[first]))
+    if name == "linear":
+        return _matrices(dims[0], dims[1][::-1], dtype(types[0]))
     return None
 
 

@@ -20,15 +20,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import UsageError
+from ..views import words
 
 CHUNK = 1 << 18  # bytes of the file at a time; gzip makes about 20 times as many of them
 LONGEST = 1 << 20  # characters of one event: what is longer and no JSON is broken, not cut
 HEADER = 1 << 24  # characters before the first event
+CUT = "was cut short"
 BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
 BETWEEN = re.compile(r"[\s,]*")
 NEXT = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|ts)")')  # where an event ends and another begins
 STEP = "ProfilerStep#"
+NUMBERED = re.compile(STEP + r"[0-9]{1,18}")
+OVERLAP = 1e-6  # seconds: a step may begin so much before the last one's mark ends
 ROUNDING = 5e-10  # seconds: files have nanoseconds, and what ends as the next begins is not around it
+PROCESSES = 1 << 24  # more than any training has
+HUGE = 1e18  # more microseconds, bytes or elements than any run has: what says so is broken
 
 # Operators whose sizes are kept: products, whose arithmetic can be counted, and collectives, whose bytes can.
 PRODUCTS = frozenset(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution_backward",
@@ -100,7 +106,8 @@ class Step:
 
 @dataclass
 class Trace:
-    """A trace read back. ``torn``: why its end is missing, or empty; ``skipped``: events that could not be read."""
+    """A trace read back. ``torn``: why its end is missing, or empty; ``skipped``: events that could not be read; ``odd_steps``:
+    marks of steps that take no time or begin inside of another one, which are not in ``steps``."""
 
     path: Path
     calls: list[Call] = field(default_factory=list)
@@ -111,7 +118,12 @@ class Trace:
     events: int = 0
     skipped: int = 0
     torn: str = ""
+    odd_steps: int = 0
     end: float = 0.0
+
+    @property
+    def begin(self) -> float:
+        return min(first.begin for first in (*self.calls[:1], *self.work[:1]))
 
     @property
     def on_gpu(self) -> bool:
@@ -123,14 +135,24 @@ class Trace:
         if not self.work:
             return "CPU"
         number = (self.work[0].args or {}).get("device")
-        named = [device for device in self.devices if isinstance(device.get("name"), str)]
+        named = [device for device in self.devices if device.get("name") and isinstance(device["name"], str)]
         found = next((device for device in named if device.get("id") == number), named[0] if named else {"name": "a GPU"})
         return found["name"]
 
     @property
     def world_size(self) -> int:
+        return self.processes or 1
+
+    @property
+    def processes(self) -> int | None:
+        """How many trained together; None where the trace does not say: it says so only of processes that found each other."""
         size = self.distributed.get("world_size")
-        return size if isinstance(size, int) and size > 0 else 1
+        return size if type(size) is int and 0 < size < PROCESSES else None
+
+    @property
+    def rank(self) -> int:
+        rank = self.distributed.get("rank")
+        return rank if type(rank) is int and 0 <= rank < self.world_size else 0
 
     @property
     def notes(self) -> list[str]:
@@ -140,7 +162,9 @@ class Trace:
             out.append(f"{self.path.name} {self.torn}: only its first {self.events:,} events are here")
         if self.skipped:
             out.append(f"{self.skipped:,} events of {self.path.name} could not be read and are left out")
-        if not self.steps:
+        if self.odd_steps:
+            out.append(f"{words.counted(self.odd_steps, 'mark')} of steps left out: without a length, or begun inside of another")
+        if not self.steps and not self.odd_steps:
             out.append("no step is marked in the trace (profiler.step() was not called): the numbers are for all of it")
         return out
 
@@ -225,7 +249,7 @@ class _Source:
             if not packed:
                 yield text(data)
         if packed and not unpack.eof:
-            self.torn = "was cut short"
+            self.torn = CUT
 
     def events(self) -> Iterator[dict]:
         """Each event of the file. Raises EOFError where it is no trace."""
@@ -259,7 +283,7 @@ class _Source:
                 else:
                     if type(event) is dict:
                         yield event
-        self.torn = self.torn or "was cut short"
+        self.torn = self.torn or CUT
 
     def _start(self, pieces: Iterator[str]) -> tuple[str, int]:
         text = ""
@@ -272,7 +296,8 @@ class _Source:
                 return text, found.end()
             if len(text) > HEADER or text.lstrip()[:1] not in ("{", ""):
                 break
-        if self.torn and text.lstrip()[:1] == "{":
+        begun = text.lstrip()[:1]
+        if (self.torn and begun == "{") or (self.torn == CUT and not begun):
             return "", 0
         raise EOFError
 
@@ -302,7 +327,13 @@ CALLS = {"cpu_op": "op", "user_annotation": "range", "python_function": "python"
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset", "Kernel": "kernel", "Memcpy": "memcpy",
         "Memset": "memset"}
 KEPT_OF_WORK = ("bytes", "device", "Collective name", "In msg nelems", "Out msg nelems", "dtype")
+AMOUNTS = frozenset(("bytes", "In msg nelems", "Out msg nelems"))
 KEPT_OF_CALLS = ("Input Dims", "Input type", "Concrete Inputs")
+
+
+def is_amount(value) -> bool:
+    """Whether this can be a number of bytes or of elements."""
+    return type(value) in (int, float) and 0 <= value < HUGE
 
 
 class _Builder:
@@ -321,7 +352,7 @@ class _Builder:
         if event.get("ph") == "X":
             try:
                 self._take(event)
-            except (KeyError, TypeError, ValueError):  # a time that is none, a name that is a list
+            except (KeyError, TypeError, ValueError, OverflowError, RecursionError):  # a time that is none, a name that is a list
                 self.skipped += 1
 
     def _take(self, event: dict) -> None:
@@ -332,7 +363,7 @@ class _Builder:
         begin, seconds = float(event["ts"]), float(event.get("dur", 0.0)) * 1e-6
         name, thread = sys.intern(event["name"]), event["tid"]
         hash(thread)
-        if not (0 <= seconds < 1e9 and abs(begin) < 1e18):
+        if not (0 <= seconds < 1e9 and abs(begin) < HUGE):
             raise ValueError
         if self.base is None:
             self.base = begin
@@ -351,7 +382,7 @@ class _Builder:
             self.calls.append(Call(name, call, thread, begin, begin + seconds, number if type(number) is int else 0, keep, shape))
         else:
             number = args.get("correlation", 0)
-            keep = {key: args[key] for key in KEPT_OF_WORK if key in args}
+            keep = {key: args[key] for key in KEPT_OF_WORK if key in args and (key not in AMOUNTS or is_amount(args[key]))}
             stream = args.get("stream", thread)
             self.work.append(Work(name, WORK[category], stream if type(stream) is int else thread, begin, begin + seconds,
                                   number if type(number) is int else 0, keep))
@@ -365,8 +396,8 @@ class _Builder:
         trace.distributed = distributed if isinstance(distributed, dict) else {}
         trace.calls.sort(key=lambda call: (call.begin, -call.end))
         trace.work.sort(key=lambda work: work.begin)
-        trace.steps = _steps(trace.calls)
-        trace.end = max(max((call.end for call in trace.calls), default=0.0), max((work.end for work in trace.work), default=0.0))
+        trace.steps, trace.odd_steps = _steps(trace.calls)
+        trace.end = max((one.end for some in (trace.calls, trace.work) for one in some), default=0.0)
         nesting(trace.calls)
         queued = {call.correlation: call for call in trace.calls if call.kind == "cuda" and call.correlation}
         for work in trace.work:
@@ -374,9 +405,14 @@ class _Builder:
         return trace
 
 
-def _steps(calls: list[Call]) -> list[Step]:
-    marks = [call for call in calls if call.kind == "range" and call.name.startswith(STEP)]
-    return [Step(int(call.name[len(STEP) :]), call.begin, call.end) for call in marks if call.name[len(STEP) :].isdigit()]
+def _steps(calls: list[Call]) -> tuple[list[Step], int]:
+    """The marked steps, one after the other, and how many marks can be none."""
+    marks = [call for call in calls if call.kind == "range" and NUMBERED.fullmatch(call.name)]
+    steps: list[Step] = []
+    for call in marks:
+        if call.end > call.begin and (not steps or call.begin >= steps[-1].end - OVERLAP):
+            steps.append(Step(int(call.name[len(STEP) :]), call.begin, call.end))
+    return steps, len(marks) - len(steps)
 
 
 def nesting(calls: list[Call]) -> None:

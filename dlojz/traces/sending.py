@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from . import intervals, products
 from .facts import Collective, Facts
 from .intervals import Spans
 from .loop import Phases, step_of
-from .reading import Call, Trace, Work
+from .reading import Call, Trace, Work, is_amount
 
 SPELLED = {"allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter", "broadcast": "broadcast",
            "alltoall": "all_to_all", "sendrecv": "send and receive", "barrier": "barrier", "gather": "gather",
@@ -40,13 +42,10 @@ def _size(call: Call) -> float | None:
         return None
     total = 0.0
     for shape, kind in zip(dims, types):
-        for one in shape if shape and isinstance(shape[0], list) else [shape]:
-            if one and all(isinstance(number, int) for number in one):
-                elements = 1
-                for number in one:
-                    elements *= number
-                total += elements * products.BYTES.get(products.dtype(kind), 4)
-    return total or None
+        for one in shape if isinstance(shape, list) and shape and isinstance(shape[0], list) else [shape]:
+            if isinstance(one, list) and one and all(map(is_amount, one)):
+                total += math.prod(map(float, one)) * products.BYTES.get(products.dtype(kind), 4)
+    return total if total and is_amount(total) else None
 
 
 def hosted(trace: Trace) -> list[Call]:

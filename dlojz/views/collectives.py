@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import page, words
+from . import page, runs, words
 from .page import View
 from .svg import COLLECTIVE, GREY, SPEED, Panel, Svg, legend, short
-from .traced import PALE, WIDTH, about, draw, drawn, facts_of, named, nothing, on, operators, streams
+from .traced import PALE, WIDTH, about, draw, drawn, facts_of, is_file, named, nothing, on, operators, streams
 
 if TYPE_CHECKING:
     from ..traces import Facts
@@ -29,7 +30,7 @@ def communications(job) -> View:
     if found is None:
         return nothing(title, why)
     if not found.collectives:
-        return nothing(title, [none(found), *why])
+        return nothing(title, [none(found.trace.processes or recorded(job)), *why])
     head, cells = table(found)
     said = findings(found)
     text = "\n".join([f"{title}: {about(found)}", page.table(head, cells), *said, *(f"note: {line}" for line in why)])
@@ -39,11 +40,21 @@ def communications(job) -> View:
     return View(title, text, "".join(body))
 
 
-def none(facts: Facts) -> str:
-    """Why a trace holds no collective."""
-    if facts.trace.world_size == 1:
+def none(processes: int | None) -> str:
+    """Why a trace holds no collective, of so many processes."""
+    if processes == 1:
         return "one process trained here: there is nobody to send anything to. Run it with more (--gpus 2 or --processes 2)"
+    if processes is None:
+        return "no collective is in the trace, and neither it nor a record says how many processes trained: if it was one, " \
+               "run it with more (--gpus 2 or --processes 2)"
     return "no collective is in the trace: none was under way in the steps that it holds"
+
+
+def recorded(job) -> int | None:
+    """How many processes trained, as the record says; None where there is none, or it was not written so far."""
+    if isinstance(job, (str, Path)) and is_file(Path(job).expanduser()):
+        return None
+    return runs.one(job).start.get("world_size")
 
 
 # --- in words ------------------------------------------------------------------------------------------------------------
@@ -107,8 +118,7 @@ def findings(facts: Facts) -> list[str]:
     if len(known) < len(found):
         out.append("The bytes of some are not recorded: record_shapes=True in torch.profiler.profile.")
     if facts.trace.world_size > 1:
-        rank = facts.trace.distributed.get("rank", 0)
-        out.append(f"This is rank {rank} of {facts.trace.world_size}: others may wait elsewhere.")
+        out.append(f"This is rank {facts.trace.rank} of {facts.trace.world_size}: others may wait elsewhere.")
     return out
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from .. import records, summary
+from .. import records, summary, workspace
 from ..errors import UsageError
 from ..jobs.job import Group, Job, load
 from ..records import Record
@@ -132,7 +132,13 @@ def _named(name: str) -> Iterable[Run]:
     folder = Path(name).expanduser()
     if "/" in name or (folder / records.NAME).is_file() or folder.name == records.NAME:
         return [of_folder(folder)]
-    return _found(jobs[name])
+    try:
+        return _found(jobs[name])
+    except UsageError:
+        made = (jobs.root or workspace.find()) / "runs" / name
+        if name in ("", ".", "..") or not made.is_dir():
+            raise
+    return [of_folder(made)]  # of a script that was started by hand, with --run-dir
 
 
 def of_job(job: Job) -> Run:

@@ -15,7 +15,7 @@ from .memory import memory_sweep
 from .page import View, write
 from .runs import Run
 from .steps import timeline
-from .traced import facts_of, has_trace, trace
+from .traced import facts_of, has_trace, nothing, trace
 
 
 class Report(View):
@@ -76,8 +76,11 @@ def traced(run: Run) -> list[View]:
     """The trace of a run that has one, and what its processes sent each other."""
     if run.folder is None or not has_trace(run.folder):
         return []
-    _, facts, _ = facts_of(run)
-    return [trace(run), *([communications(run)] if facts is not None and facts.collectives else [])]
+    try:
+        _, facts, _ = facts_of(run)
+        return [trace(run), *([communications(run)] if facts is not None and facts.collectives else [])]
+    except Exception as error:  # files of a profiler may hold anything: one that nobody thought of must not cost the other runs
+        return [nothing(f"trace of {run.name}", [f"it can't be shown ({type(error).__name__}: {error}): profile it again"])]
 
 
 def is_sweep(found: Sequence[Run]) -> bool:

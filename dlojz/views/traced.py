@@ -78,8 +78,12 @@ def analysed(where: Path) -> Facts:
     """What a trace tells, read once for the views that show the same one. Raises UsageError."""
     from ..traces.reading import locate
 
-    file = locate(where).resolve()
-    state = file.stat()
+    file = locate(where)
+    try:
+        file = file.resolve()
+        state = file.stat()
+    except (OSError, RuntimeError) as error:  # a link to nowhere, or to itself
+        raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return _analysed(file, state.st_mtime_ns, state.st_size)
 
 
@@ -118,7 +122,7 @@ def nothing(title: str, why: Sequence[str]) -> View:
 def about(facts: Facts) -> str:
     """``4 steps of 31.6 ms on NVIDIA H100 80GB HBM3``"""
     count = words.counted(facts.steps, "step")
-    rank = f", rank {facts.trace.distributed.get('rank', 0)} of {facts.trace.world_size}" if facts.trace.world_size > 1 else ""
+    rank = f", rank {facts.trace.rank} of {facts.trace.world_size}" if facts.trace.world_size > 1 else ""
     return f"{count} of {words.seconds(facts.seconds)} on {facts.trace.device}{rank}"
 
 

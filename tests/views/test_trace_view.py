@@ -165,8 +165,41 @@ def test_a_trace_that_was_cut_short_is_shown_with_a_note(run):
 
 
 def test_one_process_has_nobody_to_talk_to(tmp_path):
-    path = Gpu().steps(3, lambda gpu: training(gpu, sends=False)).write(tmp_path / "one.json")
-    assert "one process trained here" in str(views.communications(path))
+    """As its record says; where nothing says so, nobody knows."""
+    for number, (world, events, said) in enumerate(((1, [start(world=1), *steps()], "one process trained here"),
+                                                    (1, [start(world=2), *steps()], "none was under way in the steps"),
+                                                    (2, [], "none was under way in the steps"),
+                                                    (1, [], "neither it nor a record says how many processes trained"),
+                                                    (1, None, "neither it nor a record says how many processes trained"))):
+        path = folder(tmp_path / f"amp-{number}", events, more='{"event": "start", "world_si' if events == [] else "")
+        Gpu(world=world).steps(3, lambda gpu: training(gpu, sends=False)).write(path / "trace.json.gz")
+        assert said in str(views.communications(path)), number
+    assert "neither it nor a record says" in str(views.communications(path / "trace.json.gz"))
+
+
+@pytest.mark.parametrize("view", [views.trace, views.communications])
+def test_a_trace_in_which_no_time_passes_has_nothing_to_show(tmp_path, view):
+    events = [{"ph": "X", "cat": "cpu_op", "name": f"aten::{number}", "tid": 1, "ts": "then", "dur": None} for number in range(9)]
+    for number, odd in enumerate(({}, {"ts": 5.0, "dur": 0}, {"cat": "weather", "ts": 5.0, "dur": 3.0})):
+        path = folder(tmp_path / f"amp-{number}", MEASURED)
+        (path / "trace.json").write_text(json.dumps({"traceEvents": [event | odd for event in events]}))
+        assert "nothing to show" in str(view(path)) and "holds no operator and no kernel that takes time" in str(view(path))
+        with pytest.raises(UsageError, match="holds no operator and no kernel that takes time"):
+            view(path / "trace.json")
+
+
+def test_steps_that_are_none_are_left_out_and_said(tmp_path):
+    gpu = Gpu().steps(4, training)
+    marks = [event for event in gpu.events if event["name"].startswith("ProfilerStep#")]
+    sound = str(views.trace(gpu.write(tmp_path / "sound.json")))
+    gpu.events += [marks[1] | {"dur": 0}, marks[2] | {"name": "ProfilerStep#99", "ts": marks[2]["ts"] + 5, "dur": 10.0}]
+    said = str(views.trace(gpu.write(tmp_path / "odd.json")))
+    assert "note: 2 marks of steps left out" in said and "of steps" not in sound
+    assert said.split("\n")[1:8] == sound.split("\n")[1:8]
+    marks[1]["dur"], marks[2]["dur"] = 0, 0
+    for event in gpu.events:
+        event["dur"] = -event["dur"] if event["cat"] == "kernel" else event["dur"]
+    assert "diagnosis: " in str(views.trace(gpu.write(tmp_path / "no_kernel.json")))
 
 
 def test_no_step_one_step_and_a_single_kernel(tmp_path):
@@ -201,6 +234,36 @@ def test_reports_hold_the_trace_of_a_run_that_has_one(run, tmp_path):
     assert str(views.report(run, other)).count("trace of profile-001") == 1
     done = subprocess.run([sys.executable, "-m", "dlojz.cli", "report", run], capture_output=True, text=True, timeout=60)
     assert "diagnosis: loader" in done.stdout and done.returncode == 0, done.stderr
+
+
+def test_a_report_goes_on_after_a_run_that_cannot_be_shown(run, tmp_path, monkeypatch):
+    bad = [folder(tmp_path / "runs" / name, MEASURED) for name in ("junk-001", "link-001", "cut-001")]
+    (bad[0] / "trace.json").write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": 3, "ts": "", "dur": -1}]}')
+    (bad[1] / "trace.json.gz").symlink_to(tmp_path / "nowhere")
+    (bad[2] / "trace.json.gz").write_bytes((run / "trace.json.gz").read_bytes()[:40])
+    page = tmp_path / "report.html"
+    done = subprocess.run([sys.executable, "-m", "dlojz.cli", "report", *bad, run, "--html", page], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    said = plain(page.read_text())
+    assert "junk-001/trace.json holds no operator and no kernel" in said and "there is no trace in" in said
+    assert "cut-001/trace.json.gz has no events and broke off" in said
+    assert "Diagnosis  loader" in said and "Trace of profile-001" in said
+    whole = views.together.trace
+    monkeypatch.setattr(views.together, "trace", lambda one: whole(one) if one.name == run.name else 1 // 0)
+    text = str(views.report(*bad, run))
+    assert text.count("it can't be shown (ZeroDivisionError: ") == 3 and "diagnosis: loader" in text
+
+
+def test_a_folder_of_runs_that_submit_did_not_make_has_its_name(run, tmp_path, monkeypatch):
+    (tmp_path / "workspace.toml").write_text("")
+    monkeypatch.setenv("DLOJZ_WORKSPACE", str(tmp_path))
+    assert str(views.trace("profile-001")) == str(views.trace(run))
+    (tmp_path / "runs" / "empty").mkdir()
+    assert "empty" in str(views.report("empty")) and "there is no trace in" in str(views.trace("empty"))
+    for none in ("profile", "", ".", ".."):
+        with pytest.raises(UsageError, match="there is no run"):
+            views.trace(none)
 
 
 def test_an_ordinary_trace_takes_less_than_a_second(tmp_path):
