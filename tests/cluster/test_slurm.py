@@ -189,7 +189,7 @@ def jobs(lab):
         train=train,
         straight=lab.submit("straight", f"train.py {SIZES} -e 12", directives=(f"--dependency=afterany:{train.id}",)),
         one=lab.submit("one", "say.py 0 0 a\\ b"),
-        nodefail=lab.submit("nodefail", "say.py 60", directives=("--nodelist=node3", "--no-requeue")),
+        nodefail=lab.submit("nodefail", "say.py 300", directives=("--nodelist=node3", "--no-requeue")),
         putback=lab.submit("putback", "twice.py", directives=("--nodelist=node3",)),
         never=lab.submit("never", "say.py", qos="short", seconds=600),
         held=lab.submit("held", "say.py", directives=("--hold",)),
@@ -199,7 +199,7 @@ def jobs(lab):
         high=small("high", "say.py 0 137"),
         dies=small("dies", "die.py"),
         cpu=small("cpu", "say.py"),
-        sweep=small("sweep", "say.py 0 0 x", "say.py 0 4 y", "say.py 60 0 z"),
+        sweep=small("sweep", "say.py 0 0 x", "say.py 0 4 y", "say.py 300 0 z"),
         cancelled=small("cancelled", "stubborn.py"),
     )
 
@@ -546,7 +546,7 @@ def start_controller():
 def test_the_controller_is_stopped_and_started_again(lab, monkeypatch):
     """Submit, poll and cancel while it is away; all come to their end once it is back, and nothing is done twice."""
     monkeypatch.setattr(launcher, "AWAY_EVERY", 2.0)
-    running = lab.submit("running", "say.py 60")
+    running = lab.submit("running", "say.py 300")
     wait(running, is_running)
     os.kill(int(PID_FILE.read_text()), signal.SIGTERM)
     wait_for(lambda: not PID_FILE.exists(), "the end of the controller", 30)
