@@ -2,18 +2,23 @@
 
 ``replica``     an optimizer's step is over: weights and before, numbers that are the same in two processes where all parameters
                 are, after and before it; gradient, the same for what the optimizer was given; alone, the same for the gradient
-                of this process's own batch, computed once more without the others (first step only, else None)
+                of this process's own batch (the first since the step before), computed once more without the others (None on
+                pretended GPUs); trained, the running means and variances of batch norm, as in ``buffers``
 ``given``       a forward pass begins: training, rows (a number for each sample that it is given, the same for the same sample)
 ``batch.loss``  the loss of a batch was computed: training, loss (mean), images, correct
 ``sums``        the Chronometer was handed sums at the end of a step: sums (loss x images, correct, images, wishes to stop)
 ``validated``   what this process found in a validation: loss, accuracy, images
-``buffers``     the model begins to validate: statistics, a number that is the same where all buffers are
+``buffers``     the model begins to validate: statistics, a number that is the same where all buffers are; running_mean and
+                running_var: the numbers of all layers, one after the other
 ``group``       a process group was made: backend, as it was asked for
+``wrapped``     DistributedDataParallel was given device_ids: devices (numbers of GPUs; None: it was not given any)
 ``collective.call`` ``collective.done``   a collective that the script called itself begins, and has come to its end: call
 
 A process that waits for another one gives up after WAIT seconds, with torch's own error. Where GPUs are pretended (``gpus=N``)
 NCCL is played by gloo, and SyncBatchNorm by the batch norm of each process. ``uneven=True``: the last batch that a loader gives
-to rank 1 is one image short, as where images cannot be shared out evenly. ``odd=True``: a folder of images holds one less.
+to rank 1 is one image short, as where images cannot be shared out evenly. ``local_ranks=[…]``: each rank's number on its node;
+``[0, 0]`` makes two nodes of one process each. ``asked_to_stop=True``: rank 1 believes that it was sent SIGTERM; training goes on
+all the same, since the wish is taken out of ``sums`` once they are noted.
 ``slow_save=True``: torch.save takes a second, so that whoever reads the file too early finds none. ``on_cpu=True``: a script
 that takes a GPU where there is one finds none.
 """
@@ -25,6 +30,7 @@ import datetime
 import functools
 import math
 import os
+import signal
 import time
 
 import torch
@@ -32,7 +38,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from .... import data
+from .... import faults
 from ....chronometer import Chronometer
 from ....records import Writer
 
@@ -50,9 +56,10 @@ class Observer:
         self.pretended = bool(options.get("gpus"))
         self.on_cpu = bool(options.get("on_cpu"))
         self.slow = bool(options.get("slow_save"))
-        self.odd = bool(options.get("odd"))
+        self.local_ranks = options.get("local_ranks")
+        self.asked_to_stop = bool(options.get("asked_to_stop"))
         self.short = bool(options.get("uneven")) and os.environ.get("RANK") == "1"
-        self.first: tuple | None = None  # the model and the images of the first step, and later its labels
+        self.first: tuple | None = None  # the model and the images of a step's first batch, and later its labels
         self.labels = None
         self.before = None
         self.inside = False  # a collective: it may call others
@@ -64,14 +71,18 @@ class Observer:
         register_optimizer_step_pre_hook(self.before_step)
         register_optimizer_step_post_hook(self.after_step)
         self.install_group()
+        self.install_wrap()
         self.install_numbers()
         if self.short:
             self.install_short()
         if self.slow:
             self.install_slow()
-        if self.odd:
-            count = data.ImageFolder.__len__
-            data.ImageFolder.__len__ = lambda images: count(images) - 1
+        if self.local_ranks:
+            local = self.local_ranks[int(os.environ["RANK"])]
+            os.environ |= {"LOCAL_RANK": str(local), "LOCAL_WORLD_SIZE": str(max(self.local_ranks) + 1)}
+        if self.asked_to_stop:
+            wishes = [signal.SIGTERM] if os.environ.get("RANK") == "1" else []
+            faults.catch_signals = lambda: wishes
         if self.on_cpu:
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
             torch.cuda.is_available = lambda: False
@@ -83,14 +94,14 @@ class Observer:
         if self.log.quiet or module is not self.log.model:
             return
         with self.log.silence():
-            statistics = checksum(module.buffers())
+            found = {"statistics": checksum(module.buffers()), **running(module)}
             rows = [round(checksum([row]) or 0.0, 6) for row in args[0]] if args else []
             if module.training and self.first is None and args:
                 inner = module.module if isinstance(module, nn.parallel.DistributedDataParallel) else module
                 self.first = copy.deepcopy(inner), args[0].detach().clone()
         self.log.note("given", training=module.training, rows=rows)
         if not module.training:
-            self.log.note("buffers", statistics=statistics)
+            self.log.note("buffers", **found)
 
     def before_step(self, optimizer, args, kwargs):
         if self.log.quiet:
@@ -104,14 +115,14 @@ class Observer:
         with self.log.silence():
             mine = list(parameters(optimizer))
             weights, gradient = checksum(mine), checksum(p.grad for p in mine if p.grad is not None)
-            alone, self.labels = self.gradient_alone(), None
-        self.log.note("replica", before=self.before, weights=weights, gradient=gradient, alone=alone)
+            alone, self.first, self.labels = self.gradient_alone(), None, None
+            trained = running(self.log.model) if self.log.model is not None else {}
+        self.log.note("replica", before=self.before, weights=weights, gradient=gradient, alone=alone, trained=trained)
 
     def gradient_alone(self) -> float | None:
         if not self.first or self.labels is None or self.pretended:
             return None
         net, images = self.first
-        self.first = ()
         with torch.enable_grad():
             net.zero_grad(set_to_none=True)
             nn.functional.cross_entropy(net(images), self.labels).backward()
@@ -139,6 +150,8 @@ class Observer:
             if sums is not None:
                 with log.silence():
                     said = sums.detach().double().tolist()
+                    if self.asked_to_stop and len(said) > 3:
+                        sums[3] = 0
                 log.note("sums", sums=said)
             return next_iter(itself, sums, **fields)
 
@@ -193,6 +206,17 @@ class Observer:
             if hasattr(dist, name):
                 replace(name, self.noting(getattr(dist, name), name))
 
+    def install_wrap(self):
+        wrap, log = nn.parallel.DistributedDataParallel.__init__, self.log
+
+        @functools.wraps(wrap)
+        def wrapped(itself, module, device_ids=None, *args, **kwargs):
+            numbers = device_ids and [each if isinstance(each, int) else torch.device(each).index for each in device_ids]
+            log.note("wrapped", devices=numbers)
+            return wrap(itself, module, device_ids, *args, **kwargs)
+
+        nn.parallel.DistributedDataParallel.__init__ = wrapped
+
     def noting(self, original, name):
         @functools.wraps(original)
         def called(*args, **kwargs):
@@ -217,6 +241,13 @@ def replace(name: str, function) -> None:
 
 def parameters(optimizer):
     return (p for group in optimizer.param_groups for p in group["params"])
+
+
+def running(model) -> dict:
+    """The running means and variances of a model's batch norm, each as one list."""
+    named = [(name, buffer.detach().double().flatten()) for name, buffer in model.named_buffers()]
+    return {kind: [value for name, buffer in named if name.endswith(kind) for value in buffer.tolist()]
+            for kind in ("running_mean", "running_var")}
 
 
 def checksum(tensors) -> float | None:
