@@ -1,9 +1,14 @@
 """What the check does with the trainee's loading.py."""
 
+import random
+
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
+from torch.utils.data._utils import worker as workers
 
 WORKERS = 2
+SEEDS = 3000
 SEQUENCES, BATCH = 1003, 8  # the last batch of each part is a small one
 
 
@@ -11,8 +16,6 @@ class Draws(Dataset):
     """Each item is what the set's generator draws when it is asked for, in the worker that draws it."""
 
     def __init__(self):
-        import numpy as np
-
         self.rng = np.random.default_rng(0)
 
     def __len__(self):
@@ -32,6 +35,24 @@ def seed(module, note):
             for worker, number in loader:
                 drawn[worker].append(number)
             note("drawn", attempt=attempt, epoch=epoch, workers=[drawn[worker] for worker in range(WORKERS)])
+    many_seeds(module, note)
+
+
+def many_seeds(module, note):
+    """What the first item draws for many seeds of a loader, as if this process were a worker: torch seeds its generators so."""
+    dataset, drawn, base = Draws(), set(), torch.Generator().manual_seed(11)
+    for number in range(SEEDS):
+        worker = number % WORKERS
+        info = workers.WorkerInfo(id=worker, num_workers=WORKERS, dataset=dataset,
+                                  seed=torch.randint(2**62, (), generator=base).item() + worker)
+        torch.manual_seed(info.seed)
+        random.seed(info.seed)
+        np.random.seed(info.seed % 2**32)
+        workers._worker_info = info
+        module.seed_worker(worker)
+        drawn.add(int(dataset.rng.integers(2**62)))
+    workers._worker_info = None
+    note("seeds", count=SEEDS, different=len(drawn))
 
 
 def buckets(module, note):
@@ -47,7 +68,8 @@ def buckets(module, note):
         note("batches", count=len(batches), largest=max(map(len, batches), default=0),
              small=sum(len(batch) < BATCH for batch in batches), missing=len(set(range(SEQUENCES)) - set(indices)),
              doubled=len(indices) - len(set(indices)), foreign=sum(not 0 <= index < SEQUENCES for index in indices),
-             waste=1 - sum(lengths[index] for index in indices if 0 <= index < SEQUENCES) / max(1, filled), trend=trend(widths))
+             waste=1 - sum(lengths[index] for index in indices if 0 <= index < SEQUENCES) / max(1, filled), trend=trend(widths),
+             alike=correlation(widths[1:], widths[:-1]))
         epochs.append(batches)
     first, again, other = epochs
     sets = [{frozenset(batch) for batch in batches} for batches in (first, other)]
@@ -65,6 +87,10 @@ def lengths_of_sentences() -> list[int]:
 
 def trend(widths) -> float:
     """The correlation of the width of a batch with its place in the epoch: 1 where they come in order."""
-    pairs = torch.tensor([list(range(len(widths))), widths], dtype=torch.float64)
-    found = torch.corrcoef(pairs)[0, 1].item() if len(widths) > 1 else 0.0
+    return correlation(list(range(len(widths))), widths)
+
+
+def correlation(some, others) -> float:
+    """0 where one of them does not vary."""
+    found = torch.corrcoef(torch.tensor([some, others], dtype=torch.float64))[0, 1].item() if len(some) > 1 else 0.0
     return found if found == found else 0.0

@@ -60,6 +60,11 @@ def draws(run):
     expect(first.workers == again.workers,
            saw="the same training, begun anew with the same seed, draws other numbers",
            expected="what a worker draws follows from the loader's seed and the worker's number alone", look="dataloader.seed")
+    seeds = run.need("seeds")
+    expect(seeds.different > 0.99 * seeds.count,
+           saw=f"{seeds.count} seeds of a worker give only {seeds.different} different first numbers: other trainings, and other "
+               "workers, draw the same",
+           expected="other numbers for each seed: give the generator the whole of it", look="dataloader.seed")
 
 
 def groups(run):
@@ -80,6 +85,9 @@ def groups(run):
         expect(abs(epoch.trend) < 0.5,
                saw="the batches come in the order of their length",
                expected="long and short ones mixed: what a model sees last, it knows best", look=look)
+        expect(abs(epoch.alike) < 0.4,
+               saw="batches that come one after the other are alike in length: they still come as they were sorted, part by part",
+               expected="long and short batches mixed over the whole epoch", look=look)
     epochs = run.need("epochs")
     expect(epochs.repeated, saw="the same generator gives other batches the second time",
            expected="chance comes from the generator alone, so that a run can be repeated", look=look)
