@@ -12,8 +12,8 @@ LAM = (1.0, 0.75, 0.5, 0.1, 0.0, 0.3)  # of mixup
 PARTNER = (1, 2, 0, 0, 3, 4)  # earlier ones and later ones; no permutation, so that its inverse is something else
 LABELS = (0, 1, 2, 3, 4, 1)
 BOXES = ((3, 4, 13, 9), (0, 0, 30, 20), (0, 10, 7, 20), (12, 2, 30, 18), (5, 5, 5, 5), (0, 0, 22, 12))  # …, all, …, none, …
-SHARES = (1.0, 0.9, 0.75, 0.36, 0.19, 0.0)  # of boxes
-CENTRES = ((0.5, 0.5), (0.5, 0.5), (0.25, 0.75), (0.0, 0.5), (1.0, 0.0), (0.5, 0.5))
+SHARES = (1.0, 0.9, 0.75, 0.36, 0.19, 0.0, 0.51)  # of boxes, which reach over each border
+CENTRES = ((0.5, 0.5), (0.5, 0.5), (0.25, 0.75), (0.0, 0.5), (1.0, 0.0), (0.5, 0.5), (0.9, 0.95))
 
 
 def labels(augment, note):
@@ -36,7 +36,8 @@ def draws(augment, note, count=4000):
         note("draw", alpha=alpha, touched=touched, mean=lam.double().mean().item(), variance=lam.double().var().item(),
              whole=sorted(partner.tolist()) == list(range(count)), stay=(partner == torch.arange(count)).sum().item(),
              edges=[centres.min().item(), centres.max().item()], spread=centres.double().var(0).tolist(),
-             same=equal((lam, partner, centres), again), other=equal((lam, partner, centres), other))
+             same=equal((lam, partner, centres), again), tied=tied(lam, centres),
+             other=[name for name, some, others in zip(parts, (lam, partner, centres), other) if equal([some], [others])])
 
 
 def mixup(augment, note):
@@ -58,7 +59,8 @@ def boxes(augment, note):
     given = torch.tensor(SHARES), torch.tensor(CENTRES)
     before = [tensor.clone() for tensor in given]
     found = augment.boxes(*given, HEIGHT, WIDTH)
-    note("boxes", **described(found), boxes=numbers(found), changed=not equal(given, before))
+    note("boxes", **described(found), boxes=numbers(found), shares=SHARES, centres=CENTRES, height=HEIGHT, width=WIDTH,
+         changed=not equal(given, before))
 
 
 def cutmix(augment, note, name="cutmix"):
@@ -86,19 +88,20 @@ def cutmix_batch(augment, note):
     note("operations", function="cutmix_batch", counts=counts)
 
 
-def transforms(augment, note, tries=120):
+def transforms(augment, note, tries=200):
     transform = augment.of_image(argparse.Namespace(augment="randaugment"))
     note("transform", none=transform is None)
     if transform is None:
         return
-    pixels = torch.randint(0, 256, (3, 24, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    pixels = torch.randint(30, 240, (3, 24, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
     given = pixels.clone()
     results = []
     for seed in [*range(tries), 0]:
         torch.manual_seed(seed)
         results.append(transform(pixels))
     seen = {result.numpy().tobytes() for result in results if isinstance(result, torch.Tensor)}
-    note("transformed", **described(results[0]), distinct=len(seen), same=equal(results[:1], results[-1:]),
+    note("transformed", **described(results[0]), tries=tries, distinct=len(seen),
+         as_it_was=sum(equal([result], [given]) for result in results[:tries]), same=equal(results[:1], results[-1:]),
          changed=not equal([pixels], [given]))
 
 
@@ -191,6 +194,12 @@ def numbers(value):
 def equal(some, others):
     return all(isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.dtype == b.dtype and torch.equal(a, b)
                for a, b in zip(some, others))
+
+
+def tied(lam, centres):
+    """The two of lam, x and y that vary together the most, and their correlation."""
+    found = torch.corrcoef(torch.stack([lam, *centres.unbind(1)]).double()).abs().nan_to_num()
+    return max((found[i, j].item(), names) for i, j, names in ((0, 1, "lam and x"), (0, 2, "lam and y"), (1, 2, "x and y")))
 
 
 def generators():

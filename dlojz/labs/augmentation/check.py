@@ -5,7 +5,8 @@ import math
 from dlojz.labs.checking import expect
 
 SIZE = "--data random --batch-size 8"  # the same images and labels in each step, 1000 classes
-MIXED = f"--augment cutmix --alpha 1 {SIZE}"
+MIXED = f"--augment mixup --alpha 1 {SIZE}"
+EPOCHS = "--augment mixup --alpha 1 --batch-size 8 --device cpu"  # on 16 images: two epochs of two steps
 
 
 def check(probe):
@@ -40,8 +41,11 @@ def transforms(run):
     expect(not found.changed, saw="the image that goes in is changed as well", expected="it stays as it is", look=look)
     expect(found.same, saw="with the same state of torch's random numbers the same image comes out otherwise",
            expected="all that is random comes from torch's generator, which the data set seeds for each image", look=look)
-    expect(found.distinct > 40, saw=f"120 calls with one image give {found.distinct} different ones",
+    expect(found.distinct > 40, saw=f"{found.tries} calls with one image give {found.distinct} different ones",
            expected="two transforms, each drawn anew from fourteen: many more", look=look)
+    expect(found.as_it_was < 0.04 * found.tries,
+           saw=f"{found.as_it_was} of {found.tries} calls with one image leave it as it was",
+           expected="two transforms for each image: only one in 200 draws the one that does nothing twice", look=look)
 
 
 def draws(run):
@@ -70,7 +74,10 @@ def draws(run):
                saw=f"`draw` takes from {' and '.join(found.touched) or 'some other'} generator: "
                    + ("what the model draws comes out otherwise" if found.touched else "two with the same seed differ"),
                expected="all that it draws comes from `rng`", look=look)
-        expect(not found.other, saw="`draw` gives the same for `rng` with another seed", expected="other numbers", look=look)
+        expect(not found.other, saw=f"`draw` gives the same {' and '.join(found.other)} for `rng` with another seed",
+               expected="other numbers: all three are drawn", look=look)
+        expect(found.tied[0] < 0.15, saw=f"`draw`: {found.tied[1]} of an image vary together (correlation {found.tied[0]:.2f})",
+               expected="lambda and both coordinates of the centre, each drawn for itself", look=look)
 
 
 def labels(run):
@@ -119,21 +126,22 @@ def mixup(run):
 
 
 def boxes(run):
-    look, height, width = "augmentation.boxes", 20, 30
-    found = run.need("boxes")
-    kind(found, "int64", [6, 4], "`boxes` for 6 images gives", look)
-    shares = (1.0, 0.9, 0.75, 0.36, 0.19, 0.0)
-    centres = ((0.5, 0.5), (0.5, 0.5), (0.25, 0.75), (0.0, 0.5), (1.0, 0.0), (0.5, 0.5))
+    look, found = "augmentation.boxes", run.need("boxes")
+    height, width = found.height, found.width
+    kind(found, "int64", [7, 4], "`boxes` for 7 images gives", look)
 
     def box(share, centre, side, cut):
         half = [side(share) * size / 2 for size in (width, height)]
         middle = [place * size for place, size in zip(centre, (width, height))]
         edges = middle[0] - half[0], middle[1] - half[1], middle[0] + half[0], middle[1] + half[1]
-        return [min(max(edge, 0), size) if cut else edge for edge, size in zip(edges, (width, height) * 2)]
+        return [(edge, min(max(edge, 0), size) if cut else edge) for edge, size in zip(edges, (width, height) * 2)]
+
+    def there(edges, row):  # rounded in any way; but what lies beyond the border is cut off right there
+        return all(abs(number - place) <= (1.01 if abs(edge - place) < 3 else 0.01) for number, (edge, place) in zip(row, edges))
 
     def fits(side, cut, order=(0, 1, 2, 3)):
-        return all(close([row[place] for place in order], box(share, centre, side, cut), 1.01)
-                   for row, share, centre in zip(found.boxes, shares, centres))
+        return all(there(box(share, centre, side, cut), [row[place] for place in order])
+                   for row, share, centre in zip(found.boxes, found.shares, found.centres))
 
     def root(share):
         return math.sqrt(1 - share)
@@ -143,6 +151,10 @@ def boxes(run):
 
     guesses = {
         f"reach over the border: {said(found.boxes[3])} in an image {width} wide and {height} high": fits(root, False),
+        f"reach over the lower border: {said(found.boxes[6])} in an image {width} wide and {height} high":
+            found.boxes[6][3] > height,
+        f"end a pixel before the border: {said(found.boxes[6])} in an image {width} wide and {height} high":
+            found.boxes[6][2:] == [width - 1, height - 1],
         f"are too small: for a lambda of 0.75 one covers {area(found.boxes[2]):.0f} pixels of {height * width}":
             fits(lambda share: 1 - share, True),
         f"cover lambda of the image and not what is left of it: {area(found.boxes[1]):.0f} pixels of {height * width} for 0.9":
@@ -228,6 +240,7 @@ def trains(probe):
     look = "augmentation.batch"
     runs = [probe.run(f"{MIXED} --device {device}") for device in probe.devices]
     plain, loader = probe.run(f"--augment none {SIZE} --device cpu"), probe.run("--augment mixup-cpu --alpha 1 --device cpu")
+    epochs = probe.run(EPOCHS)
     for run in runs:
         run.need("targets")
         targets, batches = (run.all(what) for what in ("targets", "batch"))
@@ -246,9 +259,28 @@ def trains(probe):
     marks = {found.mark for found in plain.all("batch")}
     expect(len(marks) == 1 and all(found.dtype == "int64" for found in plain.all("targets")),
            saw=f"`{plain.command}` mixes images or labels", expected="without --augment they stay as they are", look=look)
+    for run in runs:
+        alike(run, plain, look)
+    epochs.need("targets")
+    shares = [min(row.values()) for found in epochs.all("targets") for row in found.rows if len(row) == 2]
+    expect(len(set(shares)) >= len(shares) - 1,  # rounded ones: two may be equal by chance
+           saw=f"`{epochs.command}`: the second epoch mixes its images in the same shares as the first one",
+           expected="other random numbers for each batch of the training, also in a later epoch", look=look)
     compared = loader.need("targets").dtype
     expect(compared == "float32", saw=f"`{loader.command}`: the loss compares with {compared} labels",
            expected="with the soft labels that come from the loader", look="augmentation.mixup")
+
+
+def alike(run, plain, look):
+    """The images of each step are mixed as their labels are, from the images of a run that mixes nothing."""
+    images = dict(zip(plain.need("targets").rows, plain.need("batch").pixels))  # by label
+    for found, batch in zip(run.all("targets"), run.all("batch")):
+        for row, pixels in zip(found.rows, batch.pixels):
+            wanted = [sum(share * images[int(label)][place] for label, share in row.items()) for place in range(len(pixels))]
+            expect(close(pixels, wanted, 1.5),
+                   saw=f"`{run.command}`: an image's label has the shares {said(sorted(row.values()))}, and its pixels are mixed "
+                       "in others, or with another image",
+                   expected="images and labels from one and the same call of the mixer", look=look)
 
 
 # ------------------------------------------------------------------------------------------------------------------ helpers

@@ -1,4 +1,4 @@
-# expect: 120 calls with one image give \d+ different ones(.|\n)*each drawn anew
+# expect: 200 calls with one image give \d+ different ones(.|\n)*each drawn anew
 # >>> augmentation.randaugment
 return v2.RandomHorizontalFlip()
 # <<< augmentation.randaugment

@@ -1,4 +1,4 @@
-# expect: --augment cutmix.*the loss compares with int64 labels(.|\n)*augmentation.batch
+# expect: --augment mixup.*the loss compares with int64 labels(.|\n)*augmentation.batch
 # >>> augmentation.batch
 if mixer is not None:
     images, _ = mixer(images, labels, step)

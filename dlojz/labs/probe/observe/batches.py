@@ -1,7 +1,7 @@
 """Batches: what a training step makes of its images and labels, beside the model.
 
 ``batch``    images become floats (`data.normalize`): dtype, shape, device, mark (a number that depends on each pixel and where
-             it is)
+             it is), pixels (of each image a few of its values, spread over it)
 ``targets``  what the loss compares with: dtype, shape, device, rows (of soft labels the largest shares of each image, as
              {class: share}; else the labels)
 
@@ -17,6 +17,7 @@ from .... import data
 
 MOST = 16  # images of a batch
 SHARES = 4
+PIXELS = 24  # of an image
 
 
 class Observer:
@@ -37,8 +38,10 @@ class Observer:
         with self.log.silence():
             pixels = images.detach().double().flatten()
             mark = (pixels * (torch.arange(len(pixels), dtype=torch.float64) % 1009 + 1)).sum().item() if len(pixels) else 0.0
+            flat = images.detach()[:MOST].flatten(1).float()
+            few = flat[:, :: max(1, flat.shape[1] // PIXELS)][:, :PIXELS].tolist()
             found = self.described(images)
-        self.log.note("batch", **found, mark=mark)
+        self.log.note("batch", **found, mark=mark, pixels=few)
 
     def before_call(self, function, args, kwargs):
         if function is functional.cross_entropy and torch.is_grad_enabled():
