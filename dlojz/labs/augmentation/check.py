@@ -151,16 +151,16 @@ def boxes(run):
 
     guesses = {
         f"reach over the border: {said(found.boxes[3])} in an image {width} wide and {height} high": fits(root, False),
-        f"reach over the lower border: {said(found.boxes[6])} in an image {width} wide and {height} high":
-            found.boxes[6][3] > height,
-        f"end a pixel before the border: {said(found.boxes[6])} in an image {width} wide and {height} high":
-            found.boxes[6][2:] == [width - 1, height - 1],
         f"are too small: for a lambda of 0.75 one covers {area(found.boxes[2]):.0f} pixels of {height * width}":
             fits(lambda share: 1 - share, True),
         f"cover lambda of the image and not what is left of it: {area(found.boxes[1]):.0f} pixels of {height * width} for 0.9":
             fits(lambda share: math.sqrt(share), True),
         "give top, left, bottom, right": fits(root, True, (1, 0, 3, 2)),
         "have the middle where their corner should be, or twice their size": fits(lambda share: 2 * root(share), True),
+        f"reach over the lower border: {said(found.boxes[6])} in an image {width} wide and {height} high":
+            found.boxes[6][3] > height,
+        f"end a pixel before the border: {said(found.boxes[6])} in an image {width} wide and {height} high":
+            found.boxes[6][2:] == [width - 1, height - 1],
     }
     unlike = f"are not where they should be: {', '.join(map(said, found.boxes))}"
     expect(fits(root, True), saw=f"the boxes {next((name for name, holds in guesses.items() if holds), unlike)}",
