@@ -268,9 +268,9 @@ def test_ten_thousand_steps_are_read_in_well_under_a_second(path):
     path.write_bytes(b"".join(lines({**full, "step": number}) for number in range(1, 10_001)))
     took = []
     for _ in range(3):
-        begun = time.perf_counter()
+        begun = time.process_time()
         record = records.read(path)
-        took.append(time.perf_counter() - begun)
+        took.append(time.process_time() - begun)
         assert len(record.steps) == len(record.timed_steps) == 10_000
     assert min(took) < 0.5
 

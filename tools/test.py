@@ -1,8 +1,9 @@
-"""Every test, in two halves beside each other: most tests wait for a process, a queue or a clock and leave a core free.
+"""Every test: first those that look at times, alone; then the labs and the notebooks, beside each other.
 
-    python tools/test.py [ARGUMENTS OF PYTEST]        the first half is shown as it goes, the second when it has ended
+    python tools/test.py [ARGUMENTS OF PYTEST]        what runs beside is shown when it has ended
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,20 +11,25 @@ import sys
 import tempfile
 
 APART = ["tests/labs", "tests/notebooks"]
-HALVES = [["tests", *(f"--ignore={folder}" for folder in APART)], APART]
+ROUNDS = [[["tests", *(f"--ignore={folder}" for folder in APART)]], [[folder] for folder in APART]]
 
 
 def main(arguments: list[str]) -> int:
     os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    pytest = [sys.executable, "-m", "pytest", *arguments]
-    with tempfile.TemporaryFile() as log:
-        second = subprocess.Popen([*pytest, "-p", "no:cacheprovider", *HALVES[1]], stdout=log, stderr=subprocess.STDOUT)
-        first = subprocess.Popen([*pytest, *HALVES[0]])
-        signal.signal(signal.SIGINT, lambda *_: None)  # a terminal sends it to all of us: wait until they have tidied up
-        signal.signal(signal.SIGTERM, lambda *_: [half.send_signal(signal.SIGINT) for half in (first, second)])
-        codes = [first.wait(), second.wait()]
-        log.seek(0)
-        sys.stdout.buffer.write(log.read())
+    pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    codes, running = [], []
+    signal.signal(signal.SIGINT, lambda *_: None)  # a terminal sends it to all of us: wait until they have tidied up
+    signal.signal(signal.SIGTERM, lambda *_: [each.send_signal(signal.SIGINT) for each in running])
+    for first, *others in ROUNDS:
+        with contextlib.ExitStack() as stack:
+            logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in others]
+            running[:] = [subprocess.Popen([*pytest, *each], stdout=log, stderr=log) for each, log in zip(others, logs)]
+            running.insert(0, subprocess.Popen([*pytest, *first]))
+            codes += [each.wait() for each in running]
+            for log in logs:
+                log.seek(0)
+                sys.stdout.buffer.write(log.read())
+                sys.stdout.flush()
     return max(abs(code) for code in codes)
 
 

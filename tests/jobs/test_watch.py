@@ -418,7 +418,7 @@ def test_table_follows_without_blocking_and_becomes_plain_html_at_the_end(add, q
     folder = add("amp", 1, steps=10)
     began = time.monotonic()
     one = table()
-    assert time.monotonic() - began < 1 and screen == [one.box]
+    assert time.monotonic() - began < 4 and screen == [one.box]
     assert one.head.value.endswith(">1 running</div>")
     write(folder, 50, first=11)
     until(lambda: "50 of 100 steps" in one.lines["amp-001"].text.value)
