@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import math
 import multiprocessing
 import os
@@ -131,6 +132,7 @@ def reported():
         _give_up = lambda lost: _end_with(lost, record, rank)  # noqa: E731
         yield procs, record
         rollcall.leave()
+        gc.collect()  # as below
         return
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
@@ -152,6 +154,7 @@ def reported():
         sys.stdout.flush()
         sys.stderr.flush()
         if code in (0, RESUME):
+            gc.collect()  # DDP's reference cycles: left to the interpreter's end, they make gloo abort now and then
             sys.exit(code)
     # After a failure other ranks may hang in a collective, and a clean shutdown would wait for them. And where the log's disk is
     # full, Python would end with a code of its own.

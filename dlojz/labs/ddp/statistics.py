@@ -10,6 +10,7 @@ is given all images.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -130,4 +131,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    gc.collect()  # DDP's reference cycles: left to the interpreter's end, they make gloo abort now and then
+    sys.exit(code)

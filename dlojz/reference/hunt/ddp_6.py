@@ -5,6 +5,7 @@
 Two processes should see twice as many different moves as one.
 """
 
+import gc
 import sys
 
 import torch
@@ -50,3 +51,4 @@ def main():
 
 if __name__ == "__main__":
     main()
+    gc.collect()  # DDP's reference cycles: left to the interpreter's end, they make gloo abort now and then
