@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from dataclasses import dataclass
 
 from .errors import UsageError
@@ -59,6 +60,15 @@ def same_everywhere(value):
     values = [value]
     dist.broadcast_object_list(values, src=0)
     return values[0]
+
+
+def collectives() -> int | None:
+    """How many collectives this process has begun with all others of its process group; None where nobody counts."""
+    dist = sys.modules.get("torch.distributed")
+    try:
+        return dist.distributed_c10d._get_default_group()._get_sequence_number_for_group()
+    except Exception:  # no group, or a backend that does not count: it is not torch's public API
+        return None
 
 
 def from_everyone(value) -> list:

@@ -129,7 +129,7 @@ def reported():
         procs = distributed.processes()
         rank = procs.rank
         record.errors_only = rank > 0
-        _give_up = lambda lost: _end_with(lost, record, rank)  # noqa: E731
+        _give_up = lambda lost, over: _end_with(lost, over, record, rank)  # noqa: E731
         yield procs, record
         rollcall.leave()
         gc.collect()  # as below
@@ -167,11 +167,11 @@ def _report(said: dict, record: Writer, rank: int) -> None:
     record.write("error", flush=True, rank=rank, **said)
 
 
-def _end_with(lost: dict[int, str], record: Writer, rank: int) -> None:
+def _end_with(lost: dict[int, str], over: set[int], record: Writer, rank: int) -> None:
     """Ends this process from a thread: its main thread waits for a rank that is lost, and does not hear of it."""
     rollcall.leave()
     if rank not in lost:
-        _report(lost_rank(lost, set()), record, rank)
+        _report(lost_rank(lost, over, "" if lost else "This process waits for them all the same."), record, rank)
     record.write("end", flush=True, status="failed")
     record.flush()
     _end_workers()

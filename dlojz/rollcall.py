@@ -36,15 +36,20 @@ _roll: Roll | None = None
 
 
 class Roll:
-    """One process's part of the roll call. ``give_up(lost)`` is called in a thread where the process doesn't end by itself."""
+    """One process's part of the roll call. ``give_up(lost, over)`` is called in a thread where the process doesn't end by itself:
+    with what is known of each lost rank, and the ranks that have ended as they should.
 
-    def __init__(self, rank: int, give_up=None, patience: float | None = None):
+    ``collectives``: how many this process has begun with all others.
+    """
+
+    def __init__(self, rank: int, give_up=None, patience: float | None = None, collectives=lambda: None):
         self.rank = rank
         self.give_up = give_up
+        self.collectives = collectives
         self.patience = PATIENCE if patience is None else patience
         self.steps = 0
         self.lost: dict[int, str] = {}
-        self.over: set[int] = set()  # the ranks that have ended as they should
+        self.over: dict[int, int | None] = {}  # the ranks that have ended as they should, with the collectives that they began
         self.heard = threading.Event()  # something is lost
         self.left = False
         self.ours: dict[socket.socket, _Peer] = {}  # rank 0: those who hold a connection; the others: rank 0
@@ -80,7 +85,7 @@ class Roll:
     def leave(self, words: str = "") -> None:
         """Say goodbye: with words, the others hear what has stopped this process."""
         self.left = True
-        self._tell({"failed": words} if words else {"over": True})
+        self._tell({"failed": words} if words else {"over": True, "collectives": self.collectives()})
 
     def _tell(self, words: dict) -> None:
         with self._lock:
@@ -100,15 +105,20 @@ class Roll:
             now = time.monotonic()
             if now >= next_sign and not self.left:
                 next_sign = now + EVERY
+                at = standing(self.steps)
+                self._me.moved(at, now)
                 if self.rank == 0:
                     self._look_around(now)
                 else:
-                    self._tell(standing(self.steps))
+                    self._tell(at)
+                if self._waits_for_ended(now):
+                    self.give_up({}, set(self.over))
+                    return
             if self._since is not None and now > self._since + GRACE and self.give_up and not self.left:
-                self.give_up(dict(self.lost))
+                self.give_up(dict(self.lost), set(self.over))
                 return
             if self.rank and not self.ours:
-                if not self.lost:
+                if not self.lost and not self.over:
                     return
                 time.sleep(0.2)
 
@@ -143,7 +153,11 @@ class Roll:
                 return
             peer.rank, peer.where = said["rank"], f"(process {said['pid']} on {said['host']}) "
         elif "over" in said:
-            self.over.add(peer.rank)
+            self.over[peer.rank] = said.get("collectives")
+            if self.rank == 0:
+                self._tell({"ended": self.over})
+        elif "ended" in said:
+            self.over |= {int(rank): count for rank, count in said["ended"].items()}
         elif "failed" in said:
             self._lose({peer.rank: f"{peer.where}stopped: {said['failed']}"})
         elif "lost" in said:
@@ -160,13 +174,19 @@ class Roll:
                 peer.heard = peer.since = now
             if now > peer.heard + SILENCE and peer.rank not in self.over:
                 self._lose({peer.rank: f"{peer.where}has given no sign of life for {SILENCE:.0f} seconds"})
-        self._me.moved(standing(self.steps), now)
-        peers.append(self._me)
+        peers = [self._me, *(peer for peer in peers if peer.rank not in self.over)]
         waited = now - max(peer.since for peer in peers)
         if waited > self.patience:
             behind = behind_the_others({peer.rank: peer.at for peer in peers})
             said = f"has not moved for {waited:.0f} seconds, while the others wait for it: it is in"
             self._lose({peer.rank: f"{peer.where}{said} {peer.place}" for peer in peers if peer.rank in behind})
+
+    def _waits_for_ended(self, now: float) -> bool:
+        """Whether this process stands in a collective that one which has ended never began, and so will never end: with NCCL it
+        would not hear of that, and where it waits otherwise, for its disk, say, it is let alone."""
+        begun = self.collectives()
+        return (begun is not None and any(count is not None and count < begun for count in self.over.values())
+                and not self.lost and now > self._me.since + GRACE and self.give_up is not None)
 
     def _lose(self, found: dict[int, str]) -> None:
         new = {rank: words for rank, words in found.items() if rank not in self.lost}
@@ -232,7 +252,7 @@ def begin(place, give_up=None, patience: float | None = None) -> None:
     global _roll
     from . import distributed
 
-    roll, address = Roll(place.rank, give_up, patience), None
+    roll, address = Roll(place.rank, give_up, patience, distributed.collectives), None
     if place.rank == 0:
         with suppress(OSError):
             address = roll.listen(os.environ.get("MASTER_ADDR") or "127.0.0.1")

@@ -20,8 +20,8 @@ import json, os, signal, sys, threading, time
 from dlojz import rollcall
 rollcall.EVERY, rollcall.SILENCE, rollcall.GRACE = 0.1, {silence}, 0.5
 rank = int(sys.argv[1])
-def give_up(lost):
-    print(json.dumps(["gives up", rollcall._roll.rank, lost]), flush=True)
+def give_up(lost, over):
+    print(json.dumps(["gives up", rollcall._roll.rank, lost, sorted(over)]), flush=True)
     os._exit(7)
 roll = rollcall._roll = rollcall.Roll(rank, give_up, patience={patience})
 if rank == 0:
@@ -90,7 +90,7 @@ def test_a_killed_process_is_named_by_all_others(job, lost):
     three.members[lost].kill()
     begun = time.monotonic()
     for rank in {0, 1, 2} - {lost}:
-        code, (said, by, found) = three.end(rank)
+        code, (said, by, found, _) = three.end(rank)
         assert (code, said, by) == (7, "gives up", rank) and list(found) == [str(lost)]
         assert rollcall.WORDLESS in found[str(lost)]
     assert time.monotonic() - begun < 20
@@ -115,7 +115,7 @@ def test_a_process_that_fails_says_why(job):
     three = job()
     three.tell(1, "rollcall.leave('ValueError: mine'); os._exit(1)")
     for rank in (0, 2):
-        _, (_, _, found) = three.end(rank)
+        _, (_, _, found, _) = three.end(rank)
         assert list(found) == ["1"]
         assert found["1"].startswith(f"(process {three.members[1].pid} on ") and "stopped: ValueError: mine" in found["1"]
 
@@ -137,6 +137,28 @@ def test_who_asks_hears_who_has_ended_already(job):
     assert json.loads(three.members[0].stdout.readline()) == [[], [2]]
 
 
+@pytest.mark.parametrize("ended, waits", [(1, 0), (1, 2), (0, 2)])
+def test_who_waits_for_one_that_has_ended_ends_as_well(job, ended, waits):
+    """It has begun a collective that the other never began. With NCCL nothing else would tell it."""
+    three = job()
+    three.tell(ended, "roll.collectives = lambda: 6; rollcall.leave(); os._exit(0)")
+    assert three.end(ended)[0] == 0
+    third = ({0, 1, 2} - {ended, waits}).pop()
+    three.tell(third, "roll.collectives = lambda: 6; threading.Event().wait()")
+    three.tell(waits, "roll.collectives = lambda: 7; threading.Event().wait()")
+    assert three.end(waits) == (7, ["gives up", waits, {}, [ended]])
+
+
+def test_who_waits_for_something_else_is_let_alone(job):
+    """For its disk, say, while the others are through."""
+    three = job()
+    for rank in (1, 2):
+        three.tell(rank, "roll.collectives = lambda: 7; rollcall.leave(); os._exit(0)")
+    three.tell(0, "roll.collectives = lambda: 7; threading.Event().wait()")
+    time.sleep(2)
+    assert three.members[0].poll() is None
+
+
 def test_a_process_that_keeps_the_others_waiting_is_named_and_ended(job):
     """All have stopped moving; rank 2 has done a step less. It shows where it stands, and ends as well."""
     three = job(patience=1.5)
@@ -144,7 +166,7 @@ def test_a_process_that_keeps_the_others_waiting_is_named_and_ended(job):
         three.tell(rank, "rollcall.passed(); threading.Event().wait()")
     three.tell(2, "threading.Event().wait()")
     for rank in (0, 1, 2):
-        code, (_, by, found) = three.end(rank)
+        code, (_, by, found, _) = three.end(rank)
         assert code == 7 and by == rank and list(found) == ["2"]
         assert "has not moved for" in found["2"] and "of member.py" in found["2"]
     assert "member.py" in three.err, "the stack of the one that hangs"
@@ -171,7 +193,7 @@ def test_a_process_that_is_stopped_is_named(job):
     three = job(silence=1.5)
     three.members[1].send_signal(signal.SIGSTOP)
     for rank in (0, 2):
-        code, (_, _, found) = three.end(rank)
+        code, (_, _, found, _) = three.end(rank)
         assert code == 7 and list(found) == ["1"] and "no sign of life for" in found["1"]
 
 

@@ -244,6 +244,20 @@ def test_a_rank_that_has_ended_already_is_named(training):
     assert "the same number of steps" in error["advice"]
 
 
+def test_a_rank_that_waits_for_one_that_is_through_ends_all_the_same(training):
+    """As with NCCL: the other has ended as it should, with less to do, and its connections stay open."""
+    patient = "from dlojz import rollcall\nrollcall.GRACE = 2.0\n"
+    # Through, and gone after a while only: until then gloo, too, tells the other nothing.
+    through = patient + raises("import dlojz.rollcall as r, time; r.leave(); time.sleep(25); import os; os._exit(0)")
+    ranks = training.start_ranks("run", 2, "-e", 4, "-b", 2, before=[patient, through])
+    begun = time.monotonic()
+    until(lambda: any("step" in line for line in ranks[0].record.events) or ranks[0].code is not None)
+    assert ranks[0].wait(60).code == 1 and ranks[1].code is None, f"{time.monotonic() - begun:.0f} s"
+    [error] = ranks[0].record.errors
+    assert error["lost"] == [1] and error["message"].startswith("rank 1 had ended already, without an error.")
+    assert "waits for them all the same" in error["message"] and "the same number of steps" in error["advice"]
+
+
 def test_parameters_without_a_part_in_the_loss_are_explained():
     said = faults.explain(RuntimeError(
         "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your "

@@ -1,11 +1,15 @@
 """What the observers of sampling, collectives, profiling and printing note, alone and in two processes that talk over gloo."""
 
+import contextlib
 import itertools
 import textwrap
 import time
+import types
 
 import pytest
+import torch
 
+from dlojz import data
 from dlojz.labs.probe import Limits, Probe, Session
 from dlojz.labs.probe import observe as observers
 
@@ -373,3 +377,64 @@ def test_the_rank_that_fails_is_the_cause(run, end, how, said):
 def test_an_observer_that_is_not_asked_for_is_not_there(run):
     facts = run("printing", "read(DataLoader(Numbers(), 4))\nprint('end')\n")
     assert {event.what for event in facts.events} == {"print", "end"}
+
+
+# --- what an observer computes with tensors of a GPU ---------------------------------------------------------------------------
+
+
+class Elsewhere(torch.Tensor):
+    """Tensors that lie on another device than those which a function makes by itself: to compute with both is an error, as it
+    is with a GPU."""
+
+    BACK = frozenset((torch.Tensor.cpu, torch.Tensor.tolist, torch.Tensor.item, torch.Tensor.__float__, torch.Tensor.__bool__))
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function in cls.BACK:
+            with torch._C.DisableTorchFunctionSubclass():
+                return function(*(arg.as_subclass(torch.Tensor) if isinstance(arg, cls) else arg for arg in args))
+        others = [arg for arg in args if isinstance(arg, torch.Tensor) and not isinstance(arg, cls) and arg.dim()]
+        if others:
+            raise RuntimeError(f"Expected all tensors to be on the same device, but {function.__name__} found two")
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+@contextlib.contextmanager
+def silence():
+    yield
+
+
+def test_observers_compute_where_tensors_lie():
+    from torch import nn
+
+    from dlojz.labs.probe.observe import batches, contents, replicas, updates
+
+    noted = {}
+    log = types.SimpleNamespace(silence=silence, place=lambda tensor: "cuda:0" if isinstance(tensor, Elsewhere) else "cpu",
+                                note=lambda what, **facts: noted.update({what: facts}), wants=lambda what: True, quiet=False)
+    images = torch.arange(2 * 3 * 4 * 4, dtype=torch.uint8).view(2, 3, 4, 4)
+    there, labels = images.as_subclass(Elsewhere), torch.tensor([1, 0])
+    with pytest.raises(RuntimeError, match="same device"):
+        there * images
+
+    seen = {}
+    for name, given, targets in (("here", images, labels), ("there", there, labels.as_subclass(Elsewhere))):
+        watching = batches.Observer(log, {})
+        watching.note_batch(given)
+        watching.before_call(nn.functional.cross_entropy, (None, targets), {})
+        watching.before_call(nn.functional.cross_entropy, (None, nn.functional.one_hot(targets, 3).float()), {})
+        soft = noted["targets"].pop("rows")
+        seen[name] = noted["batch"]["mark"], noted["batch"]["pixels"], soft, noted["batch"]["shape"], noted["targets"]["shape"]
+        assert noted["batch"]["device"] == noted["targets"]["device"] == ("cpu" if name == "here" else "cuda:0")
+    assert seen["here"] == seen["there"] and seen["here"][2] == [{1: 1.0}, {0: 1.0}]
+
+    weights = [torch.linspace(-1, 1, 7), torch.ones(2, 2)]
+    away = [tensor.as_subclass(Elsewhere) for tensor in weights]
+    assert replicas.checksum(away) == replicas.checksum(weights)
+    assert updates.Observer(log, {}).fingerprint(away) == updates.Observer(log, {}).fingerprint(weights)
+
+    watching = contents.Observer(log, {"contents": True})
+    watching.batch, log.model = (data.normalize(images), labels), types.SimpleNamespace(training=True)
+    loss = types.SimpleNamespace(overloadpacket=types.SimpleNamespace(__name__="nll_loss_forward"))
+    watching.before_op(loss, (None, labels.as_subclass(Elsewhere)), {})
+    assert noted["compared"] == {"loaded": 2, "given": 2, "same": True}

@@ -36,11 +36,11 @@ class Observer:
 
     def note_batch(self, images):
         with self.log.silence():
-            pixels = images.detach().double().flatten()
+            images, found = images.detach().cpu(), self.described(images)  # what is counted with here lies there
+            pixels = images.double().flatten()
             mark = (pixels * (torch.arange(len(pixels), dtype=torch.float64) % 1009 + 1)).sum().item() if len(pixels) else 0.0
-            flat = images.detach()[:MOST].flatten(1).float()
+            flat = images[:MOST].flatten(1).float()
             few = flat[:, :: max(1, flat.shape[1] // PIXELS)][:, :PIXELS].tolist()
-            found = self.described(images)
         self.log.note("batch", **found, mark=mark, pixels=few)
 
     def before_call(self, function, args, kwargs):
