@@ -30,12 +30,14 @@ MARK = re.compile(r"(?s)(<!-- results: (\w+) -->\n).*?(<!-- end of results -->)"
 
 @dataclass(frozen=True)
 class Trial:
-    """A run: its name in the table, the switches that it adds, the data it reads (random: tensors on the device)."""
+    """A run: its name in the table, the switches that it adds, the data it reads (random: tensors on the device); ``slow``: it
+    makes half of the steps."""
 
     name: str
     switches: str = ""
     data: str = "random"
     processes: int = 1
+    slow: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,9 @@ class Here:
 def loader(here: Here) -> list[Trial]:
     """One switch on top of the other, from everything off; first of all what the device could do."""
     counts = sorted({count for count in (1, 4, 8, here.workers) if count <= here.workers})
-    trials = [Trial("random data"), Trial("no workers", "", here.data)]
-    trials += [Trial(f"{count} worker{'s' * (count > 1)}", f"--num-workers {count}", here.data) for count in counts]
+    trials = [Trial("random data"), Trial("no workers", "", here.data, slow=True)]
+    trials += [Trial(f"{count} worker{'s' * (count > 1)}", f"--num-workers {count}", here.data, slow=count == 1)
+               for count in counts]
     switches = f"--num-workers {here.workers}"
     on_gpu = [("pinned memory", "--pin-memory"), ("non-blocking copies", "--non-blocking")] if here.cuda else []
     for name, added in (*on_gpu, ("4 batches ahead", "--prefetch-factor 4"), ("last batch dropped", "--drop-last"),
@@ -103,13 +106,15 @@ SUITES = {
 
 
 # ------------------------------------------------------------------------------------------------------------- measuring
-def measure(suite: str, here: Here, steps: int, extra: list[str], folder: Path) -> dict:
-    """Runs all trials of a suite, each in a folder of its own in ``folder``; returns what `keep` writes."""
-    rows, start = [], {}
-    for number, trial in enumerate(SUITES[suite][0](here)):
+def measure(suite: str, here: Here, steps: int, extra: list[str], folder: Path, done=lambda found: None) -> dict:
+    """Runs all trials of a suite, each in a folder of its own in ``folder``; returns what `keep` writes. ``done`` is given the
+    same after each of them, with the rows that there are."""
+    rows, start, trials = [], {}, SUITES[suite][0](here)
+    most = max(trial.processes for trial in trials)
+    for number, trial in enumerate(trials):
         switches = [*FAST[here.cuda].split(), *extra, *trial.switches.split()]
         try:
-            record = run([*switches, "--data", trial.data, "--test", "--test-steps", str(steps)], folder / f"{number:02d}",
+            record = run([*switches, "--data", trial.data, "--test", "--test-steps", str(steps // (1 + trial.slow))], folder / f"{number:02d}",
                          trial.processes)
         except UsageError as error:
             print(f"{suite}, {trial.name}: {error}", file=sys.stderr)
@@ -117,7 +122,8 @@ def measure(suite: str, here: Here, steps: int, extra: list[str], folder: Path) 
         start = record.start or start
         rows.append(kept(trial.name, trial.switches, record))
         print(f"{suite:<10}{trial.name:<26}{_number(rows[-1]['images_per_second']):>8} images/s", flush=True)
-    return described(suite, FAST[here.cuda], start, rows)
+        done(described(suite, FAST[here.cuda], start, rows, most))
+    return described(suite, FAST[here.cuda], start, rows, most)
 
 
 def kept(name: str, switches: str, record: records.Record) -> dict:
@@ -127,19 +133,18 @@ def kept(name: str, switches: str, record: records.Record) -> dict:
             "first_step_ms": first["seconds"] * 1000 if "seconds" in first else None}
 
 
-def described(suite: str, common: str, start: dict, rows: list[dict]) -> dict:
+def described(suite: str, common: str, start: dict, rows: list[dict], processes: int) -> dict:
     """A suite's rows with what is needed to compare them later: the machine, versions, model, sizes and the date."""
     told = {name: start.get(name) for name in ("model", "image_size", "batch_size")}
     hardware = {name: value for name, value in start.get("machine", {}).items() if name not in ("host", "gpu_uuid")}
-    return {"suite": suite, "date": time.strftime("%Y-%m-%d", time.gmtime(start.get("time"))), **told, "common": common,
+    return {"suite": suite, "date": time.strftime("%Y-%m-%d", time.gmtime(start.get("time"))), **told, "common": common, "processes": processes,
             "machine": hardware, "versions": start.get("versions", {}), "rows": rows}
 
 
 def keep(found: dict, folder: Path) -> Path:
     """Writes a suite's result as ``SUITE-PROCESSESxDEVICE.json``, one row a line, numbers with four figures."""
     device = found["machine"].get("gpu") or f"{found['machine'].get('cores_allowed')} cores"
-    most = max((r["processes"] or 1 for r in found["rows"]), default=1)
-    file = folder / f"{found['suite']}-{most}x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
+    file = folder / f"{found['suite']}-{found['processes']}x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
     head = {name: value for name, value in found.items() if name != "rows"}
     rows = ",\n".join("  " + json.dumps(_rounded(r)) for r in found["rows"])
     folder.mkdir(parents=True, exist_ok=True)
@@ -213,7 +218,7 @@ def main(argv=None) -> int:
     here = Here(args.data, workers, args.processes or gpus or 2, gpus > 0)
     for suite in args.suites:
         with tempfile.TemporaryDirectory() as scratch:
-            found = measure(suite, here, args.steps, extra, Path(scratch))
+            found = measure(suite, here, args.steps, extra, Path(scratch), lambda some: keep(some, args.out))
         if found["rows"]:
             print(f"kept in {keep(found, args.out)}")
     return 0

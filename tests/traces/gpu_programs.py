@@ -107,7 +107,7 @@ def matrix_for(name: str, number: int, dtype=HALF) -> torch.Tensor:
 
 
 def slow_disk(profiler, chronometer):
-    loop(profiler, chronometer, DataLoader(Slow(seconds=0.002), 8), busy)
+    loop(profiler, chronometer, DataLoader(Slow(seconds=0.006), 8), busy)
 
 
 def decoding_in_the_main_process(profiler, chronometer):
@@ -115,7 +115,7 @@ def decoding_in_the_main_process(profiler, chronometer):
 
 
 def too_few_workers(profiler, chronometer):
-    loop(profiler, chronometer, DataLoader(Slow(seconds=0.004), 8, num_workers=1, prefetch_factor=2), busy)
+    loop(profiler, chronometer, DataLoader(Slow(seconds=0.008), 8, num_workers=1, prefetch_factor=2), busy)
 
 
 def slow_copies(profiler, chronometer):
@@ -187,6 +187,8 @@ def the_other_process_is_late(profiler, chronometer):
 
     def update():
         if dist.get_rank():
+            if CUDA:
+                torch.cuda.synchronize()  # or it would fall asleep far ahead of its GPU, and the other's GPU not wait for it
             time.sleep(0.02)
         dist.all_reduce(gradient)
 

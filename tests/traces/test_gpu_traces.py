@@ -119,14 +119,18 @@ def test_communication_between_gpus(tmp_path, program):
 @pytest.mark.parametrize("program", ["slow_disk", "too_few_workers", "products_in_half_precision", "products_in_float32",
                                      "convolutions", "elementwise"])
 def test_busy_share_agrees_with_the_chronometer(folder, program):
-    """Programs whose kernels are long: the GPU is busy, or waits for its batch."""
+    """Programs whose kernels are long: the GPU is busy, or waits for its batch.
+
+    Where it waits, half a millisecond of a step lies between the two: until the first kernel is launched the Chronometer counts a
+    phase, and the trace an idle GPU. That is why steps have to be as long here as they are in a training.
+    """
     facts = facts_of(folder, program)
     steps = timed(folder, program, facts)
     seconds = sum(step["seconds"] for step in steps)
     busy = 1 - sum(step["idle"] for step in steps) / seconds
     assert facts.busy == pytest.approx(busy, abs=0.02), told(facts)
     assert facts.seconds == pytest.approx(seconds / len(steps), rel=0.02), told(facts)
-    assert 1 - facts.share("loader") == pytest.approx(busy, abs=0.02), told(facts)
+    assert facts.share("loader") <= 1 - busy + 0.02 <= facts.share("loader") + facts.share("launch") + 0.04, told(facts)
 
 
 @pytest.mark.gpu
