@@ -14,8 +14,8 @@ def row(name, processes, speed, **more):
             "first_step_ms": 1500.0, "error": None, **more}
 
 
-FOUND = {"suite": "scaling", "date": "2026-01-31", "model": "resnet50", "image_size": 224, "batch_size": 64, "common": "--fused", "processes": 4,
-         "machine": {"gpu": "NVIDIA H100", "cores_allowed": 16}, "versions": {"torch": "2.11.0"},
+FOUND = {"suite": "scaling", "date": "2026-01-31", "model": "resnet50", "image_size": 224, "batch_size": 64, "common": "--fused",
+         "processes": 4, "machine": {"gpu": "NVIDIA H100", "cores_allowed": 16}, "versions": {"torch": "2.11.0"},
          "rows": [row("1 process", 1, 1000.0), row("2 processes", 2, 1900.0), row("4 processes", 4, None, error="out_of_memory")]}
 
 

@@ -112,10 +112,10 @@ def measure(suite: str, here: Here, steps: int, extra: list[str], folder: Path, 
     rows, start, trials = [], {}, SUITES[suite][0](here)
     most = max(trial.processes for trial in trials)
     for number, trial in enumerate(trials):
-        switches = [*FAST[here.cuda].split(), *extra, *trial.switches.split()]
+        switches = [*FAST[here.cuda].split(), *extra, *trial.switches.split(), "--data", trial.data]
+        switches += ["--test", "--test-steps", str(steps // (1 + trial.slow))]
         try:
-            record = run([*switches, "--data", trial.data, "--test", "--test-steps", str(steps // (1 + trial.slow))], folder / f"{number:02d}",
-                         trial.processes)
+            record = run(switches, folder / f"{number:02d}", trial.processes)
         except UsageError as error:
             print(f"{suite}, {trial.name}: {error}", file=sys.stderr)
             continue
@@ -137,8 +137,8 @@ def described(suite: str, common: str, start: dict, rows: list[dict], processes:
     """A suite's rows with what is needed to compare them later: the machine, versions, model, sizes and the date."""
     told = {name: start.get(name) for name in ("model", "image_size", "batch_size")}
     hardware = {name: value for name, value in start.get("machine", {}).items() if name not in ("host", "gpu_uuid")}
-    return {"suite": suite, "date": time.strftime("%Y-%m-%d", time.gmtime(start.get("time"))), **told, "common": common, "processes": processes,
-            "machine": hardware, "versions": start.get("versions", {}), "rows": rows}
+    return {"suite": suite, "date": time.strftime("%Y-%m-%d", time.gmtime(start.get("time"))), **told, "common": common,
+            "processes": processes, "machine": hardware, "versions": start.get("versions", {}), "rows": rows}
 
 
 def keep(found: dict, folder: Path) -> Path:

@@ -21,6 +21,7 @@ from .gpu import of_gpu
 from .kernels import ARITHMETIC
 from .products import is_product
 from .reading import Trace
+from .tries import tries
 
 # The part of a step from which on a wait is the diagnosis. Taking it all away makes a step 1 / (1 - 0.15) = 1.18 times as fast:
 # below that, work on the kernels gains more, and a trace of a few steps is not sure enough.
@@ -35,8 +36,6 @@ ALSO = 0.05
 # Synchronisations share the blame for idle time with launches from this part of it on (rule 2).
 ENTANGLED = 0.2
 
-# Part of a step spent in changing layouts, from which on --channels-last is the first thing to try.
-LAYOUT = 0.02
 # Values read in a step, from which on they are no end-of-step bookkeeping (a loss, a count, a flag).
 READS = 8
 
@@ -87,8 +86,9 @@ def analyse(trace: Trace) -> Facts:
     return of_gpu(trace) if trace.on_gpu else of_cpu(trace)
 
 
-def diagnose(trace: Trace | Facts) -> Diagnosis:
-    """Which of the six patterns a trace shows."""
+def diagnose(trace: Trace | Facts, on: frozenset[str] = frozenset()) -> Diagnosis:
+    """Which of the six patterns a trace shows. ``on``: switches that need not be tried, since the run had them
+    (`tries.turned_on`)."""
     facts = trace if isinstance(trace, Facts) else analyse(trace)
     scores = waits(facts)
     enough = [name for name, score in scores.items() if score >= threshold(facts, name)]
@@ -101,7 +101,7 @@ def diagnose(trace: Trace | Facts) -> Diagnosis:
     also = [f"{words.share(scores[name])} of a step goes to {goes[name]}" for name in order
             if name != pattern and scores[name] >= ALSO]
     title = PATTERNS[pattern] if facts.on_gpu else ON_A_CPU.get(pattern, PATTERNS[pattern])
-    return Diagnosis(pattern, title, share, EVIDENCE[pattern](facts), NEXT[pattern](facts), also, unknown(facts), scores)
+    return Diagnosis(pattern, title, share, EVIDENCE[pattern](facts), tries(pattern, facts, on), also, unknown(facts), scores)
 
 
 def threshold(facts: Facts, pattern: str) -> float:
@@ -273,61 +273,6 @@ def megabytes(value: float) -> str:
 
 EVIDENCE = {"loader": _loader, "launch": _launch, "synchronisation": _synchronisation, "communication": _communication,
             "memory_bandwidth": _memory, "arithmetic": _arithmetic}
-
-
-# --- what to try ---------------------------------------------------------------------------------------------------------
-
-
-def _next_loader(facts: Facts) -> list[str]:
-    if facts.on_gpu and facts.share("copy") > facts.share("loader"):
-        return ["copy from pinned memory without blocking: --pin-memory --non-blocking",
-                "send fewer bytes: uint8 images that are normalised on the GPU"]
-    return ["more processes that load: --num-workers, up to the cores of the job, with --persistent-workers",
-            "do less for each image: decode to a smaller size, keep uint8 until the device, prepare the data set once"]
-
-
-def _next_launch(facts: Facts) -> list[str]:
-    return ["more to do for each call: a larger --batch-size, one operator on a whole tensor in place of a loop over its parts",
-            "fewer launches: --compile (with reduce-overhead: CUDA graphs), --fused for the optimizer"]
-
-
-def _next_synchronisation(facts: Facts) -> list[str]:
-    first = facts.syncs[0] if facts.syncs else None
-    what = "leave numbers on the GPU (no .item(), .cpu(), print of a tensor in the loop); read them every N steps"
-    if first is not None and first.asked in ("aten::to", "aten::copy_", "aten::_to_copy"):
-        what = "copy from pinned memory without blocking: --pin-memory --non-blocking"
-    elif first is not None and first.asked == "torch.cuda.synchronize()":
-        what = "take torch.cuda.synchronize() out of the loop: time with events"
-    return [what, "replace what depends on values (nonzero, boolean masks, if tensor > 0) by torch.where and fixed shapes"]
-
-
-def _next_communication(facts: Facts) -> list[str]:
-    return ["send less often: a larger --batch-size, or --accumulate N under no_sync",
-            "send fewer bytes: gradients in bf16 (a DDP communication hook); send them beside the backward pass (buckets)"]
-
-
-def _next_memory(facts: Facts) -> list[str]:
-    if not facts.on_gpu:
-        return ["half as many bytes: --amp bf16", "keep pixels of a channel together: --channels-last"]
-    tries = ["fuse elementwise work, norms and the update into fewer passes: --compile, --fused"]
-    if facts.kinds.get("layout", 0.0) / facts.seconds >= LAYOUT:
-        tries.insert(0, "--channels-last: kernels turn the layout of images around and back")
-    if facts.half < MOST:
-        tries.append("half as many bytes: --amp bf16")
-    return [*tries, "--channels-last: convolutions and norms that read pixels with all their channels"][:2]
-
-
-def _next_arithmetic(facts: Facts) -> list[str]:
-    if not facts.on_gpu:
-        return ["half precision, where the CPU has instructions for it: --amp bf16", "the layout kernels like: --channels-last"]
-    if facts.missed and sum(row.seconds for row in facts.missed) >= 0.1 * facts.seconds:
-        return ["use the tensor cores: --amp bf16 (or --tf32)", "sizes that are multiples of 8; --channels-last for convolutions"]
-    return ["this GPU does what it can: more GPUs, or a model with fewer operations",
-            "the best kernels for the sizes at hand: --compile max-autotune, --channels-last"]
-
-
-NEXT = {"loader": _next_loader, "launch": _next_launch, "synchronisation": _next_synchronisation,
-        "communication": _next_communication, "memory_bandwidth": _next_memory, "arithmetic": _next_arithmetic}
 
 
 def unknown(facts: Facts) -> list[str]:

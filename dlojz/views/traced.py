@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import records
 from ..errors import UsageError
 from . import page, runs, steps, words
 from .page import View
@@ -49,7 +50,7 @@ def trace(job) -> View:
         return nothing(f"trace of {name}", why)
     from ..traces import diagnose
 
-    verdict = diagnose(found)
+    verdict = diagnose(found, _on(job))
     title = f"trace of {name}"
     rows = listing(found)
     text = "\n".join([page.listed(f"{title}: {about(found)}", rows), *(f"  note: {line}" for line in why), str(verdict)])
@@ -72,6 +73,20 @@ def facts_of(job) -> tuple[str, Facts | None, list[str]]:
     except UsageError as error:
         return run.name, None, [*_instead(run), str(error)]
     return run.name, found, found.notes
+
+
+def _on(job) -> frozenset[str]:
+    """The switches that a run had, as far as its record says; of a trace's file, the record beside it."""
+    from ..traces.tries import turned_on
+
+    where = Path(job).expanduser() if isinstance(job, (str, Path)) else None
+    if where is not None and is_file(where):
+        if not (where.parent / records.NAME).exists():
+            return frozenset()
+        job = where.parent
+    run = runs.one(job)
+    args = run.record.start.get("args")
+    return turned_on(args if isinstance(args, dict) else {}, [name for name, lab in words.LAB.items() if lab in run.unwritten])
 
 
 def analysed(where: Path) -> Facts:

@@ -110,12 +110,14 @@ def test_the_loaders_wait_is_the_time_it_sleeps(folder):
 
 def test_bytes_and_kinds_of_collectives(folder):
     facts = facts_of(folder, "all_reduce_after_backward")
-    sizes = sorted(one.bytes for one in facts.collectives if one.step == 1)
+    step = min(one.step for one in facts.collectives)  # one that was interrupted is left out
+    sizes = sorted(one.bytes for one in facts.collectives if one.step == step)
     assert sizes == [40, 240_000, 60_000 * 10 * 4, 64 * 60_000 * 4]  # biases and weights of both layers
     assert {(one.kind, one.backend, one.phase) for one in facts.collectives} == {("all_reduce", "gloo", "update")}
     assert facts.trace.world_size == 2
     overlapped = facts_of(folder, "ddp_with_large_gradients")
-    assert sum(one.bytes for one in overlapped.collectives if one.step == 1 and one.kind == "all_reduce") == sum(sizes)
+    step = min(one.step for one in overlapped.collectives)
+    assert sum(one.bytes for one in overlapped.collectives if one.step == step and one.kind == "all_reduce") == sum(sizes)
 
 
 def test_what_the_products_reach_is_their_arithmetic_over_their_time(folder):

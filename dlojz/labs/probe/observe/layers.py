@@ -5,8 +5,7 @@
 ``model.end``  it is over: output
 ``layer``      a module without children: name, kind, input, output
 ``conv``       the convolution itself, as it is computed: name of its layer, input, weight, output
-``loss``       log-softmax outside of the model: input
-``labels``     the classes that the loss compares with: input, labels
+``labels``     the loss compares with classes: input (logarithms of their shares), labels
 ``made``       an optimizer was made: weights ({name: memory format} of its parameters with 4 dimensions, numbered), devices
 ``wrap``       DistributedDataParallel was given a module: weights, kinds (names of the module classes in it), find_unused
 
@@ -108,10 +107,7 @@ class Observer:
     # --------------------------------------------------------------------------------------------------------- operations
     def before_op(self, operation, args, kwargs):
         name = operation.overloadpacket.__name__
-        if self.depth <= 1 and name == "_log_softmax" and torch.is_grad_enabled():
-            if not self.inside or not self.inside[-1]:
-                self.log.note("loss", input=self.tensor(args[0]), autocast=autocast())
-        elif name in ("nll_loss_forward", "nll_loss2d_forward"):
+        if name in ("nll_loss_forward", "nll_loss2d_forward"):
             self.log.note("labels", input=self.tensor(args[0]), labels=self.tensor(args[1]))
         elif name == "convolution" and self.recording and self.depth:
             self.log.note("conv", name=self.inside[-1], input=self.tensor(args[0]), weight=self.tensor(args[1]))
