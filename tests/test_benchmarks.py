@@ -10,7 +10,7 @@ SMALL = ["--model", "resnet18", "--image-size", "32", "--batch-size", "2"]
 
 
 def row(name, processes, speed, **more):
-    return {"name": name, "processes": processes, "images_per_second": speed, "step_ms": 10.0, "phases_ms": {"idle": 2.5},
+    return {"name": name, "processes": processes, "images_per_second": speed, "step_ms": 10.0, "phases_ms": {"idle": 2.5, "copy": 0.4},
             "first_step_ms": 1500.0, "error": None, **more}
 
 
@@ -23,11 +23,12 @@ def test_a_table_by_hand():
     assert day2.table(FOUND).splitlines() == [
         "NVIDIA H100, 16 cores, torch 2.11.0, 2026-01-31: resnet50, 224 px, 64 images a process, `--fused`.",
         "",
-        "| more processes, the same batch for each | images/s | efficiency | ms a step | waiting for data | first step, s |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-        "| 1 process | 1,000 | 1.000 | 10.0 | 25% | 1.5 |",
-        "| 2 processes | 1,900 | 0.950 | 10.0 | 25% | 1.5 |",
-        "| 4 processes | out_of_memory | | | | |",
+        "| more processes, the same batch for each | images/s | efficiency | ms a step | waiting for data | copying, ms | "
+        "first step, s |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| 1 process | 1,000 | 1.000 | 10.0 | 25% | 0.4 | 1.5 |",
+        "| 2 processes | 1,900 | 0.950 | 10.0 | 25% | 0.4 | 1.5 |",
+        "| 4 processes | out_of_memory | | | | | |",
     ]
 
 

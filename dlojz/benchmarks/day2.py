@@ -67,10 +67,12 @@ def loader(here: Here) -> list[Trial]:
 
 
 def augment(here: Here) -> list[Trial]:
-    """The same loader throughout; what is done to images on the CPU waits for its workers, the rest for the device."""
-    feed = " ".join(loader_switches(here.workers, here.cuda))
-    names = ("none", "randaugment", "mixup-cpu", "mixup", "cutmix-loop", "cutmix")
-    return [Trial(name, f"--augment {name} {feed}", here.data) for name in names]
+    """With all workers, and with half of them, as where others share a node: what is done to images on the CPU waits for these,
+    the rest for the device."""
+    names = {here.workers: ("none", "randaugment", "mixup-cpu", "mixup", "cutmix-loop", "cutmix"),
+             here.workers // 2: ("none", "randaugment", "mixup-cpu", "mixup")}
+    return [Trial(f"{name}, {count} workers", f"--augment {name} {' '.join(loader_switches(count, here.cuda))}", here.data)
+            for count, some in names.items() if count for name in some]
 
 
 def scaling(here: Here) -> list[Trial]:
@@ -176,17 +178,17 @@ def table(found: dict) -> str:
     said = (f"{on}, {hardware.get('cores_allowed')} cores, torch {versions.get('torch')}, {found['date']}: {found['model']}, "
             f"{found['image_size']} px, {found['batch_size']} images a process, `{found['common']}`.")
     ratio = "ratio" if len({r["processes"] for r in rows}) == 1 else "efficiency"
-    lines = [said, "", f"| {SUITES[found['suite']][1]} | images/s | {ratio} | ms a step | waiting for data | first step, s |",
-             "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    lines = [said, "", f"| {SUITES[found['suite']][1]} | images/s | {ratio} | ms a step | waiting for data | copying, ms | first step, s |",
+             "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
     first = next((r["images_per_second"] / r["processes"] for r in rows if r["images_per_second"]), None)
     for r in rows:
         if not r["images_per_second"]:
-            lines.append(f"| {r['name']} | {r['error'] or 'no timed steps'} | | | | |")
+            lines.append(f"| {r['name']} | {r['error'] or 'no timed steps'} | | | | | |")
             continue
         speed, waiting = r["images_per_second"], r["phases_ms"].get("idle", 0.0) / r["step_ms"]
         share = speed / r["processes"] / first
         lines.append(f"| {r['name']} | {_number(speed)} | {share:.3f} | {r['step_ms']:.1f} | {waiting:.0%} "
-                     f"| {(r['first_step_ms'] or 0) / 1000:.1f} |")
+                     f"| {r['phases_ms'].get('copy', 0.0):.1f} | {(r['first_step_ms'] or 0) / 1000:.1f} |")
     return "\n".join(lines) + "\n"
 
 
