@@ -10,8 +10,8 @@ SMALL = ["--model", "resnet18", "--image-size", "32", "--batch-size", "2"]
 
 
 def row(name, processes, speed, **more):
-    return {"name": name, "processes": processes, "images_per_second": speed, "step_ms": 10.0, "phases_ms": {"idle": 2.5, "copy": 0.4},
-            "first_step_ms": 1500.0, "error": None, **more}
+    return {"name": name, "processes": processes, "images_per_second": speed, "step_ms": 10.0,
+            "phases_ms": {"idle": 2.5, "copy": 0.4}, "first_step_ms": 1500.0, "error": None, **more}
 
 
 FOUND = {"suite": "scaling", "date": "2026-01-31", "model": "resnet50", "image_size": 224, "batch_size": 64, "common": "--fused",
