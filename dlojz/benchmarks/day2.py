@@ -178,8 +178,8 @@ def table(found: dict) -> str:
     said = (f"{on}, {hardware.get('cores_allowed')} cores, torch {versions.get('torch')}, {found['date']}: {found['model']}, "
             f"{found['image_size']} px, {found['batch_size']} images a process, `{found['common']}`.")
     ratio = "ratio" if len({r["processes"] for r in rows}) == 1 else "efficiency"
-    lines = [said, "", f"| {SUITES[found['suite']][1]} | images/s | {ratio} | ms a step | waiting for data | copying, ms | first step, s |",
-             "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    head = [SUITES[found["suite"]][1], "images/s", ratio, "ms a step", "waiting for data", "copying, ms", "first step, s"]
+    lines = [said, "", f"| {' | '.join(head)} |", f"| --- |{' ---: |' * (len(head) - 1)}"]
     first = next((r["images_per_second"] / r["processes"] for r in rows if r["images_per_second"]), None)
     for r in rows:
         if not r["images_per_second"]:

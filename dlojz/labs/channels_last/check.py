@@ -1,5 +1,6 @@
 """channels_last: weights and images lie as NHWC in memory, from the start and through all layers; shapes stay as they are."""
 
+from dlojz.labs.batches import those_of_the_loader
 from dlojz.labs.checking import expect
 
 AS_NHWC = ("channels_last", "either")  # a 1x1 kernel, or an image of 1x1 pixels, lies the same in both formats
@@ -82,21 +83,9 @@ def has_the_same_values(run, when):
                saw=f"{when}, step {batch.step + 1}, the images are {batch.dtype} before they are normalised",
                expected="they stay uint8 until then: one byte for each number that is put in another order",
                look="channels_last.batch")
-    for fed in run.all("fed"):
-        where = f"{when}, step {fed.step}"
-        expect(fed.given == fed.loaded,
-               saw=f"{where}, the loader gives {fed.loaded} images and the model gets {fed.given}",
-               expected="all of them, in another order in memory",
-               look="channels_last.batch")
-        expect(fed.difference is not None and fed.difference < 1e-4,
-               saw=f"{where}, the images that the model is given are not those that the loader gave",
-               expected="each pixel keeps its value and its place in the tensor: only the order in memory changes",
-               look="channels_last.batch")
-    for compared in run.all("compared"):
-        expect(compared.same,
-               saw=f"{when}, step {compared.step}, the labels that the loss compares with are not those that the loader gave",
-               expected="the labels stay as they are",
-               look="channels_last.batch")
+    those_of_the_loader(run, when, "channels_last.batch", every="all of them, in another order in memory",
+                        images="each pixel keeps its value and its place in the tensor: only the order in memory changes",
+                        labels="the labels stay as they are")
 
 
 def is_converted_before_the_wrap(probe):

@@ -1,6 +1,9 @@
 """gpu: the model, the images and the labels are on the GPU of this process, and stay there."""
 
+from dlojz.labs.batches import those_of_the_loader
 from dlojz.labs.checking import expect
+
+SAME = "on the device are the same numbers, in the same order"
 
 
 def check(probe):
@@ -72,7 +75,7 @@ def trains_on(run, device, when, non_blocking=False):
                saw=f"{when}, the loss compares outputs on {device} with labels on {labels}",
                expected=f"the labels are on {device}, too",
                look="gpu.batch")
-    are_those_of_the_loader(run, when)
+    those_of_the_loader(run, when, "gpu.batch", every="all of them go to the device", images=SAME, labels=SAME)
     copies(run, device, when, non_blocking)
 
     wait = run.every_step("sync", by="own")
@@ -89,24 +92,6 @@ def is_here(devices, device, seen, chosen):
            saw=seen.format(" and ".join(devices)),
            expected=f"all are on {device}",
            look="gpu.model" if named == device.removeprefix("cuda:") else "gpu.device")
-
-
-def are_those_of_the_loader(run, when):
-    for fed in run.all("fed"):
-        where = f"{when}, step {fed.step}"
-        expect(fed.given == fed.loaded,
-               saw=f"{where}, the loader gives {fed.loaded} images and the model gets {fed.given}",
-               expected="all of them go to the device",
-               look="gpu.batch")
-        expect(fed.difference is not None and fed.difference < 1e-4,
-               saw=f"{where}, the images that the model is given are not those that the loader gave",
-               expected="on the device are the same numbers, in the same order",
-               look="gpu.batch")
-    for compared in run.all("compared"):
-        expect(compared.same,
-               saw=f"{when}, step {compared.step}, the labels that the loss compares with are not those that the loader gave",
-               expected="on the device are the same numbers, in the same order",
-               look="gpu.batch")
 
 
 def copies(run, device, when, non_blocking):
