@@ -154,16 +154,27 @@ def explained(folder: Path, status: Status) -> Status:
     return status
 
 
+# What torchrun adds when a process fails: its own traceback with a table of who ended how, and lines of its log.
+TORCHRUN = re.compile(r"(?:^Traceback \(most recent call last\):\n(?:[ \t].*\n)*)?^\S*ChildFailedError: *\n=+\n(?:.*\n)*?=+$"
+                      r"|^[A-Z]\d{4} [\d:.]+ .*torch/distributed/.*$", re.MULTILINE)
+FIRST = re.compile(r"^Root Cause .*\n(?:.*\n)*? *rank *: (\d+) .*\n *exitcode *: (-?\d+)", re.MULTILINE)
+# What Python and torch warn of.
+WARNING = re.compile(r"^\S+:\d+: \w*Warning: .*(?:\n[ \t]+.*)?$|^(?:\[rank\d+\]:)?\[W\d* .*$", re.MULTILINE)
+
+
 def _last_error(file: Path) -> str:
-    """The line of the error log that says what happened: the last one that reads like a Python error, if there is one."""
+    """The line of the error log that says what happened: the last one that reads like a Python error, if there is one, else the
+    last that is no warning and not a launcher's. Where torchrun says only how a process ended: that."""
     try:
         with open(file, "rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - 20_000))
-            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+            log.seek(max(0, os.fstat(log.fileno()).st_size - 100_000))  # torchrun's table takes 300 bytes a process
+            said = log.read().decode(errors="replace")
     except OSError:
         return ""
+    lines = [line.strip() for line in WARNING.sub("", TORCHRUN.sub("", said)).splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"(\[?rank\d+\]?: ?)?([\w.]+\.)?\w*(Error|Exception|Interrupt)\b", line)]
-    errors = [line for line in errors if "ChildFailedError" not in line]
     # What Slurm adds says less than its states, and bash's word on a killed command less than the exit code.
     own = [line for line in lines if not re.match(r"(srun|slurmstepd\S*):|\S*job\.sh: line \d+:.*(Killed|Terminated)", line)]
-    return (errors or own or [""])[-1]
+    first = FIRST.search(said)
+    ended = [f"rank {first[1]}: {judged(int(first[2])).reason}"] if first else []
+    return (errors or own or ended or [""])[-1]

@@ -212,6 +212,23 @@ def test_failures_say_why(ws):
     assert read_json(memory.folder)["status"]["state"] == "OUT_OF_MEMORY"
 
 
+def test_failures_of_one_of_several_processes_say_why(ws):
+    """torchrun's own traceback and its table of failures come last in the log, and say less than the process did."""
+    ws.script("leaves.py", """
+        import os, sys, time, warnings
+        if os.environ["RANK"] == "0":
+            time.sleep(60)
+        if sys.argv[1] != "silent":
+            print(f"leaves.py: unrecognized arguments: {sys.argv[1]}", file=sys.stderr)
+        warnings.warn("this is deprecated")
+        os.kill(os.getpid(), 9) if sys.argv[1] == "silent" else sys.exit(2)
+        """)
+    wrong, killed = (submit(f"leaves.py {argument}", processes=2).wait(60) for argument in ("--nosuch", "silent"))
+    assert "ChildFailedError" in wrong.err and "UserWarning" in wrong.err
+    assert (wrong.state, wrong.exit_code, wrong.reason) == ("FAILED", 1, "leaves.py: unrecognized arguments: --nosuch")
+    assert killed.reason == "rank 1: ended by SIGKILL: did the machine run out of memory?", killed.err
+
+
 def test_several_processes_share_the_cores(ws):
     ws.script("ranks.py", """
         import os
