@@ -24,7 +24,7 @@ ROLL_CALL = 5.0  # seconds to find out who is lost, for a process that has notic
 RESUME = 75  # EX_TEMPFAIL: saved after a signal; run again with --resume and it goes on
 LOST_RANK = ("connection closed by peer", "connection reset by peer", "gloo/", "nccl")  # as gloo and NCCL put it
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ESTALE)
-FREE_SPACE = "Check the free space and the quota of the file system."
+FULL = ("PytorchStreamWriter", "inline_container", "file write failed")  # as torch.save puts it
 
 
 _give_up = None  # what the roll call does where a rank is lost and this one doesn't notice
@@ -60,7 +60,8 @@ def explain(error: BaseException, memory: dict | None = None) -> dict:
         return {"kind": "data", "message": message[:300],
                 "advice": "Most often the memory or /dev/shm was full: take fewer --num-workers or a smaller --prefetch-factor."}
     if isinstance(error, OSError) and error.errno in DISK:
-        return {"kind": "disk", "message": message, "advice": FREE_SPACE}
+        folder = os.path.dirname(error.filename) if isinstance(error.filename, str) else ""
+        return {"kind": "disk", "message": message, "advice": f"{_disk_advice(error.errno, folder or 'the file system')}."}
     said = f"{type(error).__name__}: {message[:300]}"
     if "Expected more than 1 value per channel" in message:
         return {"kind": "usage", "message": message[:300],
@@ -252,14 +253,17 @@ def trace_writer(path: Path, record: Writer):
     def write(profiler) -> None:
         beside = path.with_name(f"part.{path.name}")
         try:
+            open(beside, "wb").close()  # Kineto itself would not say why it can't
             profiler.export_chrome_trace(str(beside))
+            if not beside.stat().st_size:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.replace(beside, path)
         except (OSError, RuntimeError) as error:
             with suppress(OSError):
                 beside.unlink(missing_ok=True)
-            reason = _reason(error)
-            say(f"{script()}: no trace ({reason}). Free some space in {path.parent}", file=sys.stderr)
-            record.write("error", kind="disk", message=f"no trace: {reason}", rank=0, fatal=False, advice=FREE_SPACE)
+            kind, reason, advice = _unwritten(error, path)
+            say(f"{script()}: no trace ({reason}). {advice}".rstrip(), file=sys.stderr)
+            record.write("error", kind=kind, message=f"no trace: {reason}.", rank=0, fatal=False, advice=advice and f"{advice}.")
 
     if not sys.modules["torch"].cuda.is_available():  # Kineto looks for GPUs all the same, and complains
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")
@@ -268,6 +272,32 @@ def trace_writer(path: Path, record: Writer):
 
 def _reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+
+
+def _unwritten(error: BaseException, path: Path) -> tuple[str, str, str]:
+    """Why this file could not be written: the kind of error, the reason, what to do (empty where that is not known)."""
+    folder, number = path.parent, getattr(error, "errno", None)
+    if isinstance(error, RuntimeError) and any(words in str(error) for words in FULL):
+        number = errno.ENOSPC
+    if number in DISK:
+        return "disk", _reason(error), _disk_advice(number, folder)
+    if number in (errno.EACCES, errno.EPERM):
+        return "usage", _reason(error), f"Mend the permissions of {folder}, or take another folder"
+    if not os.path.isdir(folder):
+        missing = "is no folder" if os.path.lexists(folder) else "is not there"
+        return "usage", f"{folder} {missing}", "Make that folder first, or name a file in one that is there"
+    if os.path.isdir(path):
+        return "usage", f"{path} is a folder", "Name a file"
+    return "exception", _reason(error), ""
+
+
+def _disk_advice(number: int, folder: Path | str) -> str:
+    """What to do about one of `DISK`."""
+    return {errno.EROFS: f"{folder} is mounted read-only: take another folder",
+            errno.EDQUOT: f"Your quota is used up: free some space in {folder}",
+            errno.EFBIG: "A file may not become that large here: see `ulimit -f`, or take another folder",
+            errno.ENOSPC: f"Free some space in {folder}",
+            }.get(number, f"{folder} does not answer as it should: take another folder, and tell those who run the machine")
 
 
 def write_safely(path: Path, write, record: Writer, step: int) -> None:
@@ -288,11 +318,11 @@ def write_safely(path: Path, write, record: Writer, step: int) -> None:
     except (OSError, RuntimeError) as error:  # torch's writer raises RuntimeError where the disk is full
         with suppress(OSError):
             beside.unlink(missing_ok=True)
-        reason = _reason(error)
-        left = "the one before is kept" if path.exists() else "there is none"
-        say(f"{script()}: no checkpoint at step {step} ({reason}); {left}. Free some space in {path.parent}", file=sys.stderr)
-        record.write("error", kind="disk", message=f"no checkpoint at step {step}: {reason}", rank=0, step=step, fatal=False,
-                     advice=FREE_SPACE)
+        kind, reason, advice = _unwritten(error, path)
+        left = "the one before is kept" if os.path.exists(path) else "there is none"
+        say(f"{script()}: no checkpoint at step {step} ({reason}); {left}. {advice}".rstrip(), file=sys.stderr)
+        record.write("error", kind=kind, message=f"no checkpoint at step {step}: {reason}.", rank=0, step=step, fatal=False,
+                     advice=advice and f"{advice}.")
     else:
         record.write("checkpoint", flush=True, step=step, bytes=size, seconds=round(time.perf_counter() - begun, 4))
 

@@ -66,6 +66,25 @@ def _durations(start: dict, found: dict) -> dict:
     return {"epoch_images": images, "epoch_seconds": seconds, "training_epochs": epochs, "training_seconds": epochs * seconds}
 
 
+NO_TRACE = "no trace: "  # how `faults.trace_writer` begins the message of a trace that could not be written
+
+
+def untraced(record: Record) -> str:
+    """Why a run that was to be profiled has left no trace; empty where it has, or was not to be profiled."""
+    end = record.end or {}
+    if not (record.start.get("args") or {}).get("profile") or end.get("trace"):
+        return ""
+    for error in record.errors:
+        if (message := str(error.get("message"))).startswith(NO_TRACE):
+            return f"{message.removeprefix(NO_TRACE)} {error.get('advice') or ''}".rstrip()
+    if any(todo.get("lab") == "profiler" for todo in record.todos):
+        return "the profiler is not written yet"
+    if end.get("status") == "completed":
+        return ("there is no trace.json.gz in the run's folder. Does on_trace_ready write it there, and does the schedule end "
+                "before the run does?")
+    return "the run ended before the steps that were to be traced" if end else ""
+
+
 def text(record: Record) -> str:
     """The same, for people. Says what is missing, and why a run ended."""
     start, found = record.start, numbers(record)
@@ -104,10 +123,11 @@ def text(record: Record) -> str:
     if {"validation_loss", "validation_accuracy", "validation_images"} <= found.keys():
         lines.append(f"validation        loss {found['validation_loss']:.4f}, accuracy {found['validation_accuracy']:.1%} "
                      f"of {found['validation_images']} images")
-    if start.get("args", {}).get("profile") and record.end and not record.end.get("trace"):
-        lines.append("trace             none: the run ended before the steps that were to be traced")
+    if why := untraced(record):
+        lines.append(f"trace             none: {why}")
     for error in record.errors:
-        lines.append(f"{error.get('kind', 'error'):<17} {error.get('message')} {error.get('advice', '')}".rstrip())
+        if not (why and str(error.get("message")).startswith(NO_TRACE)):
+            lines.append(f"{error.get('kind', 'error'):<17} {error.get('message')} {error.get('advice', '')}".rstrip())
     if record.end is None:
         lines.append("not ended         the run goes on, or it was killed")
     elif record.end.get("status") != "completed":

@@ -116,8 +116,21 @@ def test_a_trace_that_is_missing_is_said():
     end = {"event": "end", "status": "stopped", "trace": False}
     line = "trace             none: the run ended before the steps that were to be traced"
     assert line in summary.text(Record([start, end]))
-    assert line not in summary.text(Record([start, {**end, "trace": True}]))
-    assert line not in summary.text(Record([START, end]))
+    assert "trace  " not in summary.text(Record([start, {**end, "trace": True}]))
+    assert "trace  " not in summary.text(Record([START, end]))
+    completed = [start, {**end, "status": "completed"}]
+    assert "none: there is no trace.json.gz in the run's folder. Does on_trace_ready write it" in summary.text(Record(completed))
+    todo = {"event": "todo", "lab": "profiler", "message": "the profiler is not written"}
+    assert "none: the profiler is not written yet" in summary.text(Record([start, todo, completed[1]]))
+
+
+def test_a_trace_that_could_not_be_written_is_said_as_the_record_has_it():
+    start = {**START, "args": {"profile": True}}
+    error = {"event": "error", "kind": "usage", "message": "no trace: /runs/a/profile is not there.", "fatal": False,
+             "advice": "Make that folder first."}
+    for end in ({"event": "end", "status": "completed", "trace": False}, {"event": "step", "step": 1}):
+        said = [line for line in summary.text(Record([start, error, end])).splitlines() if "trace" in line]
+        assert said == ["trace             none: /runs/a/profile is not there. Make that folder first."]
 
 
 def test_only_the_last_attempt_is_timed():

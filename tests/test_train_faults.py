@@ -9,7 +9,7 @@ import pytest
 import torch
 from training import make_images, until
 
-from dlojz import data, faults, rollcall, summary
+from dlojz import data, faults, records, rollcall, summary
 from dlojz.errors import UsageError
 from dlojz.records import Writer
 
@@ -410,3 +410,60 @@ def test_a_file_is_whole_or_the_one_before(tmp_path, capsys):
     with pytest.raises(ZeroDivisionError):  # no fault of the disk
         faults.write_safely(path, lambda file: 1 / 0, record, 4)
     assert path.read_bytes() == b"third"
+
+
+def written(path, record):
+    """Something is profiled, and its trace goes to ``path``."""
+    ready = faults.trace_writer(path, record)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], on_trace_ready=ready):
+        torch.ones(2) + 1
+
+
+@pytest.mark.parametrize("name, reason, advice", [
+    ("profile/trace.json.gz", "{}/profile is not there", "Make that folder first, or name a file in one that is there"),
+    ("profile/trace.json", "{}/profile is not there", "Make that folder first, or name a file in one that is there"),
+    ("file/trace.json.gz", "{}/file is no folder", "Make that folder first, or name a file in one that is there"),
+    ("folder", "{}/folder is a folder", "Name a file"),
+])
+def test_a_trace_that_cannot_be_written_is_no_full_disk(tmp_path, capfd, name, reason, advice):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    run, reason = tmp_path / "run", reason.format(tmp_path)
+    run.mkdir()
+    record = Writer(run / "record.jsonl")
+    written(tmp_path / name, record)
+    assert capfd.readouterr().err == f"{faults.script()}: no trace ({reason}). {advice}\n"
+    error, = records.read(run).errors
+    assert (error["message"], error["advice"], error["fatal"]) == (f"no trace: {reason}.", f"{advice}.", False)
+    assert error["kind"] == "usage" and sorted(file.name for file in tmp_path.iterdir()) == ["file", "folder", "run"]
+    written(run / "trace.json.gz", record)
+    assert sorted(file.name for file in run.iterdir()) == ["record.jsonl", "trace.json.gz"]
+
+
+@pytest.mark.parametrize("error, kind, advice", [
+    (OSError(errno.ENOSPC, "No space left on device"), "disk", "Free some space in {}."),
+    (OSError(errno.EDQUOT, "Disk quota exceeded"), "disk", "Your quota is used up: free some space in {}."),
+    (OSError(errno.EROFS, "Read-only file system"), "disk", "{} is mounted read-only: take another folder."),
+    (PermissionError(errno.EACCES, "Permission denied"), "usage", "Mend the permissions of {}, or take another folder."),
+    (RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0"), "disk", "Free some space in {}."),
+    (RuntimeError("Only Tensors created explicitly by the user support the deepcopy protocol"), "exception", ""),
+], ids=lambda value: str(value)[:30])
+def test_what_is_done_about_a_file_that_cannot_be_written_depends_on_why(tmp_path, capsys, error, kind, advice):
+    record = Writer(tmp_path / "record.jsonl")
+
+    def fail(file):
+        raise error
+
+    faults.write_safely(tmp_path / "checkpoint.pt", fail, record, 7)
+    said, = records.read(tmp_path).errors
+    assert (said["kind"], said["advice"]) == (kind, advice.format(tmp_path))
+    assert said["message"] == f"no checkpoint at step 7: {error.strerror if isinstance(error, OSError) else error}."
+    assert advice.format(tmp_path).rstrip(".") in capsys.readouterr().err
+
+
+def test_a_disk_that_ends_a_run_is_explained_by_its_error():
+    full = OSError(errno.ENOSPC, "No space left on device", "/data/run/log.txt")
+    assert faults.explain(full)["advice"] == "Free some space in /data/run."
+    assert faults.explain(OSError(errno.ENOSPC, "No space left on device"))["advice"] == "Free some space in the file system."
+    read_only = OSError(errno.EROFS, "Read-only file system", "/data/x")
+    assert faults.explain(read_only)["advice"] == "/data is mounted read-only: take another folder."

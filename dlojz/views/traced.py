@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import records
+from .. import records, summary
 from ..errors import UsageError
 from . import page, runs, steps, words
 from .page import View
@@ -71,7 +71,8 @@ def facts_of(job) -> tuple[str, Facts | None, list[str]]:
             raise UsageError("this record is in no folder, so there is no trace beside it: give the run or its folder")
         found = analysed(run.folder)
     except UsageError as error:
-        return run.name, None, [*_instead(run), str(error)]
+        why = _instead(run)
+        return run.name, None, why if why and run.args.get("profile") and not _left(run) else [*why, str(error)]
     return run.name, found, found.notes
 
 
@@ -123,7 +124,16 @@ def _instead(run: Run) -> list[str]:
     if run.state in ("PENDING", "RUNNING"):
         return [f"{run.name} has not ended: the trace is written after the profiled steps"]
     said = [event.get("message") for event in run.record.todos if event.get("lab") == "profiler"]
-    return [message for message in said if isinstance(message, str)]
+    if said := [message for message in said if isinstance(message, str)]:
+        return said
+    if not run.args.get("profile") or _left(run):
+        return []
+    why = summary.untraced(run.record) or "it was ended before it could write one"
+    return [f"{run.name} was run with --profile, but has left no trace: {why}"]
+
+
+def _left(run: Run) -> bool:
+    return run.folder is not None and has_trace(run.folder)
 
 
 def nothing(title: str, why: Sequence[str]) -> View:

@@ -144,6 +144,24 @@ def test_a_run_without_a_trace_gets_a_clear_word(tmp_path, view):
         view(str(tmp_path / "none"))
 
 
+@pytest.mark.parametrize("view", [views.trace, views.communications])
+def test_a_run_that_was_profiled_is_not_told_to_be(tmp_path, view):
+    profiled, over = start(profile=True), end(trace=False)
+    error = {"event": "error", "kind": "usage", "message": "no trace: /runs/a/profile is not there.", "fatal": False,
+             "advice": "Make that folder first."}
+    for name, events, why in (("a-001", [profiled, error, *steps(), over], f"{error['message'][10:]} {error['advice']}"),
+                              ("b-001", [profiled, *steps(), over], "there is no trace.json.gz in the run's folder. Does"),
+                              ("c-001", [profiled, *steps(last=2), end("failed")], "the run ended before the steps that"),
+                              ("d-001", [profiled, *steps(last=2)], "it was ended before it could write one")):
+        said = str(view(folder(tmp_path / name, events)))
+        assert f"{name} was run with --profile, but has left no trace: {why}" in said and "run it with" not in said
+    going = str(view(job(tmp_path / "e-001", [profiled, *steps(last=3)], "RUNNING")))
+    assert "has not ended" in going and "run it with" not in going
+    broken = folder(tmp_path / "f-001", [profiled, *steps(), end(trace=True)])
+    (broken / "trace.json.gz").write_bytes(b"")
+    assert "is empty" in str(view(broken)) and "has left no trace" not in str(view(broken))
+
+
 @pytest.mark.parametrize("content", [b"", b"no trace", b"{}", b'{"traceEvents": []}', b"\x1f\x8b damaged",
                                      gzip.compress(b'{"trace')])
 @pytest.mark.parametrize("view", [views.trace, views.communications])
