@@ -157,6 +157,12 @@ class Job:
         return max(0.0, (time.time() if status.ended is None else status.ended) - status.started)
 
     @property
+    def never_ran(self) -> bool:
+        """Whether it was cancelled while it waited, as far as is known without asking the queue."""
+        cancelled = self.status.state == "CANCELLED" and self.status.started is None
+        return cancelled and not any((self.folder / name).exists() for name in ("out.log", records.NAME))
+
+    @property
     def log(self) -> Log:
         """What the script printed."""
         return self._text("out.log")

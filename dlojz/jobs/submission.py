@@ -26,10 +26,11 @@ def submit(command: str | Sequence[str], name: str | None = None, gpus: int | No
            dry_run: bool = False, wait: bool = False) -> Job | Group | None:
     """Queue a training script and return at once; a list of commands is a sweep and gives a `Group`.
 
-    The same name, command, resources and script content give back the job that is there (``job.found``); ``again=True`` runs
-    anew. ``command`` is ``"train.py --amp bf16"`` or ``"-m package.module ARGS"``. ``gpus`` counts over all ``nodes``; one
-    process drives one GPU. Where the machine has none, as many processes share its cores. ``processes`` asks for several
-    processes without GPUs. ``time`` is the limit: minutes, or "2:00:00". What is left out is the site's choice.
+    The same name, command, resources and script content give back the job that is there (``job.found``), unless it was cancelled
+    before it ran; ``again=True`` runs anew. ``command`` is ``"train.py --amp bf16"`` or ``"-m package.module ARGS"``. ``gpus``
+    counts over all ``nodes``; one process drives one GPU. Where the machine has none, as many processes share its cores.
+    ``processes`` asks for several processes without GPUs. ``time`` is the limit: minutes, or "2:00:00". What is left out is the
+    site's choice.
 
     ``dry_run=True`` prints the job script, explained, and queues nothing. ``wait=True`` returns when the job has ended.
     Raises UsageError.
@@ -121,7 +122,8 @@ def _existing(runs: Path, name: str, keys: list[str]) -> list[Job]:
     if len(found) < len(keys):
         return []
     refresh(found)
-    if any(job.status.state == "UNKNOWN" or job.status.reason == NEVER_QUEUED for job in found):
+    if any(job.status.state == "UNKNOWN" or job.status.reason == NEVER_QUEUED for job in found) \
+            or all(job.never_ran for job in found):
         return []
     for job in found:
         if not job.id and not being_submitted(job.content):

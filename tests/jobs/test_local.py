@@ -175,6 +175,22 @@ def test_cancel_a_running_job(ws, wait_until):
     assert job.state == "CANCELLED"
 
 
+def test_what_was_cancelled_before_it_ran_runs_when_it_is_submitted_again(ws, wait_until):
+    first = submit("slow.py", name="first")
+    wait_until(lambda: first.state == "RUNNING" and "begun" in first.log)
+    waits, sweep = submit("quick.py", name="q"), submit(["quick.py 1", "quick.py 2"], name="s")
+    for job in (waits, *sweep):
+        job.cancel()
+    assert waits.wait(10).state == "CANCELLED" and waits.never_ran
+    assert [job.wait(10).state for job in sweep] == ["CANCELLED", "CANCELLED"]
+    first.cancel()
+    assert first.wait(10).state == "CANCELLED" and not first.never_ran
+    again = submit("quick.py", name="q")
+    assert not again.found and again.run == "q-002" and again.wait(20).state == "COMPLETED"
+    assert [job.run for job in submit(["quick.py 1", "quick.py 2"], name="s").wait(20)] == ["s-003", "s-004"]
+    assert submit("slow.py", name="first").found, "it ran: what it has done may be worth something"
+
+
 def test_time_limit(ws):
     job = submit("slow.py", time="0:01").wait(20)
     assert (job.state, job.reason) == ("TIMEOUT", "time limit of 1 s reached")
