@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import page, runs, words
+from . import alike, page, runs, words
 from .page import View
 from .runs import Run
 from .svg import BAD, CARE, GREY, MEMORY, POWER, SPEED, Panel, Svg, legend, nice_top
 
 STATES = {"adam": 2, "adamw": 2, "lamb": 2}  # numbers that an optimizer keeps per parameter; SGD keeps one with momentum
-
-
+# A swatch that is dashed as the line in the picture is.
+DASHED = f"repeating-linear-gradient(90deg, {MEMORY} 0 4px, transparent 4px 7px) center / 100% 3px no-repeat"
 FAR = 4  # a host's limit is drawn where it is at most so many times the largest measurement
 
 
@@ -33,21 +33,29 @@ class Fit:
 def memory_sweep(*jobs) -> View:
     """Memory and images/s against the batch size per process, from runs that differ in it: a `Group`, or a list of runs.
 
-    Raises UsageError where there is no such run.
+    What differs in more is shown beside the curve. Raises UsageError where there is no such run.
     """
-    found = sorted(runs.several(*jobs), key=lambda run: run.start.get("batch_size", 0))
+    found = runs.several(*jobs)
     known = [run for run in found if run.start.get("batch_size")]
     title = "memory and speed against the batch size"
-    notes = notes_on(found, known)
+    left_out = [f"{run.name} is left out: {run.unreadable or 'its record does not say its batch size'} ({alike.state(run)})."
+                for run in found if not run.start.get("batch_size")]
     if not known:
-        text = "\n".join([title, *(f"  {line}" for line in notes)])
-        return View(title, text, page.headline(title) + "".join(map(page.quiet, notes)))
-    fitted = fit([(run.start["batch_size"], run.memory) for run in known if ended(run)])
-    said = [*findings(known, fitted), *notes]
-    head, cells = table(known)
-    text = "\n".join([f"{title}: {runs.what(known[0])}", page.table(head, cells), *said])
-    body = page.headline("Memory and speed against the batch size", runs.what(known[0])) + _figure(known, fitted)
+        text = "\n".join([title, *(f"  {line}" for line in left_out)])
+        return View(title, text, page.headline(title) + "".join(map(page.quiet, left_out)))
+    own, others, notes = alike.curve(known, _batch, lambda run, base: alike.differences(run, base, "world_size"))
+    own, others = sorted(own, key=_batch), sorted(others, key=_batch)
+    fitted = fit([(_batch(run), run.memory) for run in own if ended(run)])
+    said = [*findings(own, fitted), *notes, *left_out, *_going(known)]
+    head, cells = table([*own, *others])
+    text = "\n".join([f"{title}: {runs.what(*own)}", page.table(head, cells), *said])
+    body = page.headline("Memory and speed against the batch size", runs.what(*own)) + _figure(own, others, fitted)
+    body += page.table_html(head, cells)
     return View(title, text, body + "".join(f'<div style="margin: 3px 0">{page.html.escape(line)}</div>' for line in said))
+
+
+def _batch(run: Run) -> int:
+    return run.start["batch_size"]
 
 
 def ended(run: Run) -> bool:
@@ -84,17 +92,18 @@ def counted(run: Run) -> list[tuple[str, float]]:
 def table(known: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     power = any("power" in run.numbers for run in known)
     on_gpu = any(run.on_gpu for run in known)
-    head = ["batch", "memory", *(["reserved"] if on_gpu else []), "images/s", *(["power", "J/image"] if power else []), "state"]
+    head = ["run", "batch", "memory", *(["reserved"] if on_gpu else []), "images/s",
+            *(["power", "J/image"] if power else []), "state"]
     cells = []
     for run in known:
         found = run.numbers
         reserved = [words.gigabytes(found["memory_reserved"]) if "memory_reserved" in found else "-"] if on_gpu else []
-        row = [str(run.start["batch_size"]), words.gigabytes(run.memory) if run.memory else "-", *reserved,
+        row = [run.name, str(_batch(run)), words.gigabytes(run.memory) if run.memory else "-", *reserved,
                words.number(found["images_per_second"]) if "images_per_second" in found else "-"]
         if power:
             row += [f"{words.number(found[name])}{unit}" if name in found else "-"
                     for name, unit in (("power", " W"), ("joules_per_image", ""))]
-        cells.append([*row, run.state.lower().replace("_", " ")])
+        cells.append([*row, alike.state(run)])
     return head, cells
 
 
@@ -121,10 +130,11 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
     held = [run.start["batch_size"] for run in known if run.state == "COMPLETED"]
     if broke:
         out.append(f"Out of memory at a batch of {min(broke):,}" + (f"; {max(held):,} fitted." if held else "."))
-    timed = [(run.numbers["images_per_second"], run.start["batch_size"]) for run in known if "images_per_second" in run.numbers]
+    timed = [run for run in known if "images_per_second" in run.numbers]
     if timed:
-        speed, batch = max(timed)
-        out.append(f"Fastest: a batch of {batch:,} with {words.number(speed)} images/s.")
+        run = max(timed, key=lambda run: run.numbers["images_per_second"])
+        speed = words.number(run.numbers["images_per_second"])
+        out.append(f"Fastest: a batch of {_batch(run):,} with {speed} images/s ({run.name}).")
     return out
 
 
@@ -133,27 +143,22 @@ def of(run: Run) -> str:
     return "the card's" if run.on_gpu else "the host's"
 
 
-def notes_on(found: Sequence[Run], known: Sequence[Run]) -> list[str]:
-    """What to know before reading the figure."""
-    out = []
-    for run in found:
-        if run not in known:
-            why = run.unreadable or "its record does not say its batch size"
-            out.append(f"{run.name} is left out: {why} ({run.state.lower().replace('_', ' ')}).")
-    for name in ("model", "image size", "device"):
-        if len({str(run.unlike[name]) for run in known}) > 1:
-            out.append(f"The runs differ in {name}: their memory can't be compared.")
+def _going(known: Sequence[Run]) -> list[str]:
     going = [run.name for run in known if run.state in ("RUNNING", "PENDING", "NOT_ENDED")]
-    return out + ([f"Not ended: {', '.join(going)}. Memory is known at the end of a run."] if going else [])
+    return [f"Not ended: {', '.join(going)}. Memory is known at the end of a run."] if going else []
 
 
-def _figure(known: Sequence[Run], fitted: Fit | None) -> str:
+def _figure(known: Sequence[Run], others: Sequence[Run], fitted: Fit | None) -> str:
+    """``known``: the runs of the curve. The others are dots, where their memory is that of the same kind of device."""
     width, left, across = 900, 62, 760
-    batches = [run.start["batch_size"] for run in known]
+    on_gpu, limit = known[0].on_gpu, known[0].limit
+    others = [run for run in others if run.on_gpu == on_gpu]
+    apart = {id(run) for run in others}
+    batches = sorted({_batch(run) for run in (*known, *others)})
     held = [run for run in known if ended(run)]
-    highest = max((run.memory for run in held), default=0)
-    limit = known[0].limit
-    if limit and not known[0].on_gpu and limit > FAR * highest:
+    drawn = [*(run for run in others if ended(run)), *held]
+    highest = max((run.memory for run in drawn), default=0)
+    if limit and not on_gpu and limit > FAR * highest:
         limit = None  # a limit far above would leave the measurements no room
     highest = max(highest, limit or 0)
     top = nice_top(highest * 1.04 / 1e9)
@@ -161,56 +166,70 @@ def _figure(known: Sequence[Run], fitted: Fit | None) -> str:
     x = (0, max(batches) * 1.05)
     panel = Panel(svg, left, 34, across, 210, x, (0, top))
     if fitted:
-        last = max(run.start["batch_size"] for run in held)
+        last = max(_batch(run) for run in held)
         (x0, y0), (x1, y1) = panel.at(0, fitted.model / 1e9), panel.at(last, fitted.model / 1e9)
         x2, y2 = panel.at(last, fitted.at(last) / 1e9)
         svg.path(f"M{x0} {y0}L{x1} {y1}L{x2} {y2}Z", fill=MEMORY, opacity=0.35, tip="activations")
         svg.rect(x0, y0, x1 - x0, panel.py(0) - y0, MEMORY, "what does not depend on the batch", opacity=0.85)
-    panel.axis_y("GB of GPU memory" if known[0].on_gpu else "GB of host memory")
+    panel.axis_y("GB of GPU memory" if on_gpu else "GB of host memory")
     panel.axis_x("", batches)
     if limit:
         y = panel.py(limit / 1e9)
         svg.line(left, y, left + across, y, BAD, 2, dash="7 5")
         svg.text(left + 6, y - 6, f"{of(known[0])} {words.gigabytes(limit)}", fill=BAD, weight=600)
-    line = reserved(known) if known[0].on_gpu else fitted
+    line = reserved(known) if on_gpu else fitted
     if line and limit:  # on to where it meets the limit, if that is in the picture
         until = min(line.largest(limit), x[1])
         svg.polyline([panel.at(0, line.at(0) / 1e9), panel.at(until, line.at(until) / 1e9)], MEMORY, 1.5, dash="5 4")
-    for run in held:
-        batch = run.start["batch_size"]
-        px, py = panel.at(batch, run.memory / 1e9)
-        svg.dot(px, py, MEMORY, 5, f"batch {batch}: {words.gigabytes(run.memory)}")
-    for run in known:
+    for run in drawn:
+        tip = f"{run.name}, batch {_batch(run)}: {words.gigabytes(run.memory)}"
+        svg.dot(*panel.at(_batch(run), run.memory / 1e9), GREY if id(run) in apart else MEMORY, 5, tip)
+    said: set[int] = set()
+    for run in (*others, *known):
+        batch = _batch(run)
         if run.state == "OUT_OF_MEMORY":
-            px, py = panel.at(run.start["batch_size"], (limit / 1e9) if limit else top * 0.96)
-            svg.cross(px, py, BAD, tip=f"batch {run.start['batch_size']}: out of memory")
-            svg.text(px, py + 24, "out of memory", anchor="end" if px > 700 else "middle", fill=BAD, weight=600)
+            px, py = panel.at(batch, (limit / 1e9) if limit else top * 0.96)
+            svg.cross(px, py, GREY if id(run) in apart else BAD, tip=f"{run.name}, batch {batch}: out of memory")
+            if id(run) not in apart and batch not in said:  # above the limit: below it the dashed line may pass
+                said.add(batch)
+                svg.text(px, py - 13, "out of memory", anchor="end" if px > 700 else "middle", fill=BAD, weight=600)
         elif run.state in ("FAILED", "TIMEOUT", "CANCELLED"):
-            px = panel.px(run.start["batch_size"])
-            svg.cross(px, panel.py(0) - 10, CARE, 5, f"batch {run.start['batch_size']}: {run.state.lower()}")
-    _speed(svg, known, Panel(svg, left, 306, across, 140, x, (0, 1)), batches)
+            tip = f"{run.name}, batch {batch}: {alike.state(run)}"
+            svg.cross(panel.px(batch), panel.py(0) - 10, GREY if id(run) in apart else CARE, 5, tip)
+    _speed(svg, known, others, Panel(svg, left, 306, across, 140, x, (0, 1)), batches)
     entries = [("activations", MEMORY + "59"), ("what does not depend on the batch", MEMORY)] if fitted else []
-    entries += [("dashed: reserved", MEMORY)] if line and limit and known[0].on_gpu else []
+    entries += [("reserved", DASHED)] if line and limit and on_gpu else []
+    entries += [("would go on so", DASHED)] if line and limit and not on_gpu else []
     entries += [("images/s", SPEED)] + ([("power", POWER)] if any("power" in run.numbers for run in known) else [])
-    return str(svg) + legend(entries)
+    return str(svg) + legend(entries + ([("can't be compared", GREY)] if others else []))
 
 
-def _speed(svg: Svg, known: Sequence[Run], panel: Panel, batches: Sequence[int]) -> None:
-    """Images/s below the memory, with power on a second axis where it was measured."""
-    fast = [(run.start["batch_size"], run.numbers["images_per_second"]) for run in known if "images_per_second" in run.numbers]
-    panel.y1 = nice_top(max((speed for _, speed in fast), default=1) * 1.05, 4)
-    panel.axis_y("images/s", None if fast else [])
+def _speed(svg: Svg, known: Sequence[Run], others: Sequence[Run], panel: Panel, batches: Sequence[int]) -> None:
+    """Images/s below the memory, with power on a second axis where it was measured. The line goes by the fastest of a batch."""
+    timed = [run for run in (*others, *known) if "images_per_second" in run.numbers]
+    panel.y1 = nice_top(max((run.numbers["images_per_second"] for run in timed), default=1) * 1.05, 4)
+    panel.axis_y("images/s", None if timed else [])
     panel.axis_x("images of a batch (per process)", batches)
-    if not fast:
+    if not timed:
         svg.text(panel.left + panel.width / 2, panel.top + panel.height / 2, "no timed steps", anchor="middle", fill=GREY)
-    svg.polyline([panel.at(*point) for point in fast], SPEED, 2.5)
-    for batch, speed in fast:
-        svg.dot(*panel.at(batch, speed), SPEED, 4.5, f"batch {batch}: {words.number(speed)} images/s")
-    watts = [(run.start["batch_size"], run.numbers["power"]) for run in known if "power" in run.numbers]
-    if watts:
-        top = nice_top(max(power for _, power in watts) * 1.05, 4)
+    best: dict[int, Run] = {}
+    for run in known:
+        if "images_per_second" in run.numbers:
+            other = best.setdefault(_batch(run), run)
+            if run.numbers["images_per_second"] > other.numbers["images_per_second"]:
+                best[_batch(run)] = run
+    svg.polyline([panel.at(batch, run.numbers["images_per_second"]) for batch, run in best.items()], SPEED, 2.5)
+    for run in timed:
+        batch, speed = _batch(run), run.numbers["images_per_second"]
+        tip = f"{run.name}, batch {batch}: {words.number(speed)} images/s"
+        svg.dot(*panel.at(batch, speed), SPEED if any(run is other for other in known) else GREY, 4.5, tip)
+    powered = [run for run in known if "power" in run.numbers]
+    if powered:
+        top = nice_top(max(run.numbers["power"] for run in powered) * 1.05, 4)
         second = Panel(svg, panel.left, panel.top, panel.width, panel.height, (panel.x0, panel.x1), (0, top))
         second.axis_y("power, W", right=True)
-        svg.polyline([second.at(*point) for point in watts], POWER, 2, dash="5 4")
-        for batch, power in watts:
-            svg.dot(*second.at(batch, power), POWER, 4, f"batch {batch}: {words.number(power)} W")
+        line = [run for run in best.values() if "power" in run.numbers]  # the power of those that the other line goes by
+        svg.polyline([second.at(_batch(run), run.numbers["power"]) for run in line], POWER, 2, dash="5 4")
+        for run in powered:
+            tip = f"{run.name}, batch {_batch(run)}: {words.number(run.numbers['power'])} W"
+            svg.dot(*second.at(_batch(run), run.numbers["power"]), POWER, 4, tip)

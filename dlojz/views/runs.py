@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -224,18 +224,21 @@ def _plain(name: str, value) -> bool:
 # --- in words ------------------------------------------------------------------------------------------------------------
 
 
-def what(run: Run) -> str:
-    """``resnet50, 224 px, on NVIDIA H100 80GB HBM3, 16 cores, torch 2.11``"""
-    start = run.start
-    if not start:
-        return ""
-    said = [str(start.get("model", "a model")), f"{start['image_size']} px" if "image_size" in start else ""]
-    said += [f"on {run.device}"]
-    if cores := run.machine.get("cores_allowed"):
-        said.append(words.counted(cores, "core") if isinstance(cores, int) else f"{cores} cores")
-    if torch := (start.get("versions") or {}).get("torch"):
-        said.append(f"torch {torch}")
-    return ", ".join(part for part in said if part)
+def what(*found: Run) -> str:
+    """``resnet50, 224 px, on NVIDIA H100 80GB HBM3, 16 cores, torch 2.11``; of several runs what each of them is."""
+    known = [_parts(run) for run in found if run.start]
+    return ", ".join(_either(values) for values in zip(*known) if any(values))
+
+
+def _parts(run: Run) -> list[str]:
+    start, cores, torch = run.start, run.machine.get("cores_allowed"), (run.start.get("versions") or {}).get("torch")
+    return [str(start.get("model", "a model")), f"{start['image_size']} px" if "image_size" in start else "", f"on {run.device}",
+            "" if not cores else words.counted(cores, "core") if isinstance(cores, int) else f"{cores} cores",
+            f"torch {torch}" if torch else ""]
+
+
+def _either(values: Sequence[str]) -> str:
+    return " or ".join(dict.fromkeys(filter(None, values)))
 
 
 def steps(run: Run) -> str:
@@ -246,6 +249,14 @@ def steps(run: Run) -> str:
 
 def not_comparable(run: Run, base: Run) -> str:
     """Why the speeds of two runs can't be compared; empty where they can."""
+    if not run.start or not base.start:
+        where = "here" if base.start else "there" if run.start else "of either"
+        return f"not comparable with {base.name}: nothing is recorded {where}"
     different = [name for name, value in run.unlike.items() if value != base.unlike[name]]
-    said = "; ".join(f"{name} {run.unlike[name]} here, {base.unlike[name]} there" for name in different)
+    said = "; ".join(f"{name} {_known(run, name)} here, {_known(base, name)} there" for name in different)
     return f"not comparable with {base.name}: {said}" if different else ""
+
+
+def _known(run: Run, name: str) -> str:
+    value = run.unlike[name]
+    return "not recorded" if value is None else str(value)

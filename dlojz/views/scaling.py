@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ..summary import PHASES
-from . import page, runs, words
+from . import alike, page, runs, words
 from .page import View
 from .runs import Run
-from .svg import GREY, NAMES, PHASE, SPEED, Panel, Svg, legend, nice_top
+from .svg import GREY, NAMES, PHASE, SPEED, Panel, Svg, legend, nice_top, short
 
 LONGER = 0.05  # of a step: less than that is noise
+SPREAD = 1.5  # runs of the same differ by chance, but not that much
 TOO_GOOD = 1.1  # an efficiency above this is no gain of DDP's
+DOUBLING = 8  # from so many times as many processes on, equal steps would squeeze the fewest together
+LABEL = 38  # pixels that an efficiency takes
 
 
 def scaling(*jobs) -> View:
     """Images/s against the number of processes, beside a line for "as many times as fast as there are processes".
 
     From runs that differ in it, the fewest processes being the measure. Efficiency: images/s of a process, as a share of what a
-    process of that measure does. Raises UsageError where there is no such run.
+    process of that measure does. What differs in more is shown beside the curve. Raises UsageError where there is no such run.
     """
     found = runs.several(*jobs)
-    known = sorted((run for run in found if timed(run)), key=lambda run: run.start["world_size"])
+    known = [run for run in found if timed(run)]
     title = "speed against the number of processes"
-    notes = [f"{run.name} is left out: {_why_not(run)}." for run in found if run not in known]
+    left_out = [f"{run.name} is left out: {_why_not(run)}." for run in found if not timed(run)]
     if not known:
-        return View(title, "\n".join([title, *(f"  {line}" for line in notes)]),
-                    page.headline(title.capitalize()) + "".join(map(page.quiet, notes)))
-    head, cells = table(known)
-    said = [*findings(known), *notes]
-    body = page.headline("Speed against the number of processes", runs.what(known[0])) + _figure(known)
+        return View(title, "\n".join([title, *(f"  {line}" for line in left_out)]),
+                    page.headline(title.capitalize()) + "".join(map(page.quiet, left_out)))
+    own, others, notes = one_curve(known)
+    head, cells = table(own, others)
+    said = [*findings(own), *notes, *alike.not_completed([*own, *others]), *left_out]
+    body = page.headline("Speed against the number of processes", runs.what(*own)) + _figure(own, others)
+    body += page.table_html(head, cells)
     body += "".join(f'<div style="margin: 3px 0">{page.html.escape(line)}</div>' for line in said)
-    return View(title, "\n".join([f"{title}: {runs.what(known[0])}", page.table(head, cells), *said]), body)
+    return View(title, "\n".join([f"{title}: {runs.what(*own)}", page.table(head, cells), *said]), body)
+
+
+def one_curve(known: Sequence[Run]) -> tuple[list[Run], list[Run], list[str]]:
+    """Runs with the same batch for each process, or for all of them together; the others, and what separates them."""
+    curves = [alike.curve(known, _processes, lambda run, base, same=same: alike.differences(run, base, same))
+              for same in ("batch_size", "global_batch")]
+    own, others, notes = max(curves, key=lambda curve: len({_processes(run) for run in curve[0]}))
+    return sorted(own, key=_processes), sorted(others, key=_processes), notes
+
+
+def _processes(run: Run) -> int:
+    return run.start["world_size"]
 
 
 def timed(run: Run) -> bool:
@@ -65,15 +83,18 @@ def efficiency(known: Sequence[Run], run: Run) -> float:
     return run.numbers["images_per_second"] / ideal(known, run.start["world_size"])
 
 
-def table(known: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
-    phases = [phase for phase in PHASES if any(run.numbers.get(phase) for run in known)]
-    head = ["processes", "images of a step", "images/s", "ideal", "efficiency", "ms a step", *(f"{NAMES[p]}" for p in phases)]
+def table(own: Sequence[Run], others: Sequence[Run] = ()) -> tuple[list[str], list[list[str]]]:
+    """A row for each run; those that are not of the curve come last and have no efficiency."""
+    rows = [*own, *others]
+    phases = [phase for phase in PHASES if any(run.numbers.get(phase) for run in rows)]
+    head = ["run", "processes", "images of a step", "images/s", "ideal", "efficiency", "ms a step",
+            *(f"{NAMES[phase]}, ms" for phase in phases)]
     cells = []
-    for run in known:
+    for place, run in enumerate(rows):
         numbers, processes = run.numbers, run.start["world_size"]
         images = run.start.get("batch_size", 0) * processes
-        cells.append([str(processes), f"{images:,}", words.number(numbers["images_per_second"]),
-                      words.number(ideal(known, processes)), words.share(efficiency(known, run)),
+        of_ideal = [words.number(ideal(own, processes)), words.share(efficiency(own, run))] if place < len(own) else ["-", "-"]
+        cells.append([run.name, str(processes), f"{images:,}", words.number(numbers["images_per_second"]), *of_ideal,
                       words.number(numbers["step_seconds"] * 1000),
                       *(words.number(numbers.get(phase, 0.0) * 1000) for phase in phases)])
     return head, cells
@@ -96,21 +117,27 @@ def findings(known: Sequence[Run]) -> list[str]:
         if longer:
             out.append(longer)
     else:
-        out.append("All runs have the same number of processes: runs with more or fewer make a curve.")
+        out.append("All runs that can be compared have the same number of processes: runs with more or fewer make a curve.")
+    out += _spread(known, best)
     out += _hardware(known)
-    batches = {run.start.get("batch_size") for run in known}
-    totals = {run.start.get("global_batch") for run in known}
-    if len(batches) > 1 and len(totals) == 1:
+    if len({run.start.get("batch_size") for run in known}) > 1:
         out.append("The images of a step over all processes stay the same, so each process has fewer (strong scaling).")
-    elif len(batches) > 1:
-        out.append("Batches per process and over all processes both differ: the runs say little about each other.")
-    elif len(known) > 1:
+    elif len(best) > 1:
         out.append("Each process has as many images a step, so all together have more (weak scaling).")
-    for run in known:
-        if "ddp" in run.unwritten:
-            out.append(f"{run.name}: ddp is not written yet, so each process trained alone and none waited for another.")
-        if why := runs.not_comparable(run, first):
-            out.append(f"{run.name} is {why}.")
+    return out + [f"{run.name}: ddp is not written yet, so each process trained alone and none waited for another."
+                  for run in known if "ddp" in run.unwritten]
+
+
+def _spread(known: Sequence[Run], best: Sequence[Run]) -> list[str]:
+    """Runs that should be as fast as each other, and are not."""
+    out = []
+    for run in best:
+        count, speed = run.start["world_size"], run.numbers["images_per_second"]
+        slowest = min(other.numbers["images_per_second"] for other in known if other.start["world_size"] == count)
+        if speed > SPREAD * slowest:
+            out.append(f"Runs of {words.counted(count, 'process', 'processes')} that should be equally fast did "
+                       f"{words.number(slowest)} to {words.number(speed)} images/s: was the machine busy with something else "
+                       "meanwhile? The fastest counts.")
     return out
 
 
@@ -136,28 +163,56 @@ def _hardware(known: Sequence[Run]) -> list[str]:
             "What is measured is what sharing costs; the dashed line is for processes with hardware of their own."]
 
 
-def _figure(known: Sequence[Run]) -> str:
+def _figure(own: Sequence[Run], others: Sequence[Run]) -> str:
     width, left, top, high = 900, 62, 34, 230
-    counts = list(dict.fromkeys(run.start["world_size"] for run in known))
-    most = counts[-1]
+    counts = sorted({run.start["world_size"] for run in (*own, *others)})
+    most = own[-1].start["world_size"]
     svg = Svg(width, top + high + 48, "images per second against the number of processes, and the phases of a step")
-    highest = max([run.numbers["images_per_second"] for run in known] + [ideal(known, most)])
-    panel = Panel(svg, left, top, 410, high, (0, most * 1.08), (0, nice_top(highest * 1.06)))
-    panel.axis_y("images/s")
-    panel.axis_x("processes", counts)
-    svg.polyline([panel.at(0, 0), panel.at(most, ideal(known, most))], GREY, 2, dash="6 5")
-    best = fastest(known)
-    svg.polyline([panel.at(count, run.numbers["images_per_second"]) for count, run in best.items()], SPEED, 2.5)
-    for run in known:
+    speeds = [run.numbers["images_per_second"] for run in (*own, *others)]
+    highest = max(*speeds, ideal(own, most))
+    doubling = counts[-1] >= DOUBLING * counts[0]
+    if doubling:  # each doubling takes as much room, on both axes: the ideal stays a straight line
+        def place(value: float) -> float:
+            return math.log2(value)
+        lowest = min(*speeds, ideal(own, counts[0]))
+        x, y = (counts[0] / 1.25, counts[-1] * 1.25), (lowest / 1.6, highest * 1.25)
+    else:
+        def place(value: float) -> float:
+            return value
+        x, y = (0, counts[-1] * 1.08), (0, nice_top(highest * 1.06))
+    panel = Panel(svg, left, top, 410, high, tuple(map(place, x)), tuple(map(place, y)))
+    panel.axis_y("images/s", [place(value) for value in doublings(*y)] if doubling else None,
+                 say=(lambda value: short(round(2.0 ** value, 6))) if doubling else None)
+    panel.axis_x("processes" + (", each doubling as wide" if doubling else ""), [place(count) for count in counts],
+                 say=(lambda value: short(round(2.0 ** value))) if doubling else None)
+    least = own[0].start["world_size"] if doubling else 0
+    svg.polyline([panel.at(place(count), place(ideal(own, count))) if count else panel.at(0, 0) for count in (least, most)],
+                 GREY, 2, dash="6 5")
+    best = fastest(own)
+    svg.polyline([panel.at(place(count), place(run.numbers["images_per_second"])) for count, run in best.items()], SPEED, 2.5)
+    for run, colour in (*((run, GREY) for run in others), *((run, SPEED) for run in own)):
         count, speed = run.start["world_size"], run.numbers["images_per_second"]
-        x, y = panel.at(count, speed)
-        svg.dot(x, y, SPEED, 5, f"{count} processes: {words.number(speed)} images/s")
-        if run is best[count]:
-            below = y + 26 < top + high
-            svg.text(x, y + 20 if below else y - 10, words.share(efficiency(known, run)), anchor="middle", weight=600)
+        tip = f"{run.name}, {words.counted(count, 'process', 'processes')}: {words.number(speed)} images/s"
+        svg.dot(*panel.at(place(count), place(speed)), colour, 5, tip)
+    taken: list[tuple[float, float]] = []
+    for count, run in best.items():
+        x_, y_ = panel.at(place(count), place(run.numbers["images_per_second"]))
+        free = [there for there in (y_ + 20, y_ - 10) if top <= there < top + high - 6
+                and all(abs(x_ - px) > LABEL or abs(there - py) > 14 for px, py in taken)]
+        if free:  # else it stands in the table alone
+            taken.append((x_, free[0]))
+            svg.text(x_, free[0], words.share(efficiency(own, run)), anchor="middle", weight=600)
     _steps(svg, list(best.items()), 560, top, 320, high)
     return str(svg) + legend([("images/s, with the efficiency", SPEED), ("ideal (dashed)", GREY),
-                              *((NAMES[p], PHASE[p]) for p in PHASES if any(run.numbers.get(p) for run in known))])
+                              *([("can't be compared (dots)", GREY)] if others else []),
+                              *((NAMES[p], PHASE[p]) for p in PHASES if any(run.numbers.get(p) for run in own))])
+
+
+def doublings(low: float, high: float) -> list[float]:
+    """Ticks of an axis on which each doubling takes as much room: 1, 2 and 5 times powers of ten."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    found = [factor * 10.0 ** power for power in range(first, last + 1) for factor in (1, 2, 5)]
+    return [value for value in found if low <= value <= high]
 
 
 def _steps(svg: Svg, best: Sequence[tuple[int, Run]], left: float, top: float, across: float, high: float) -> None:

@@ -1,33 +1,46 @@
 """Speed against the number of processes: numbers worked out by hand, in the text and in the picture."""
 
+import re
+
 import pytest
-from runs_by_hand import CPU, GPU, end, record, start, steps
+from runs_by_hand import CPU, GPU, end, folder, job, record, start, steps
 
 from dlojz.errors import UsageError
 from dlojz.views import scaling
+from dlojz.views.svg import GREY, SPEED
 
 
-def run(world, seconds, machine=GPU, batch=64, idle=0.1, events=(), **fields):
-    began = start(machine, world=world, batch_size=batch)
-    return record(began, *events, *steps(seconds=seconds, idle=idle, images=batch * world, **fields), end())
+def run(world, seconds, machine=GPU, batch=64, events=(), **args):
+    return record(*events_of(world, seconds, machine, batch, events, **args))
+
+
+def events_of(world, seconds, machine=GPU, batch=64, events=(), **args):
+    return [start(machine, world=world, batch_size=batch, **args), *events, *steps(seconds=seconds, images=batch * world), end()]
+
+
+def rows_of(view):
+    """The lines of the table, by their cells."""
+    lines = [re.split(r"\s{2,}", line) for line in repr(view).splitlines()]
+    return [line for line in lines if len(line) > 5 and line[1].isdigit()]
 
 
 def test_efficiency_by_hand():
     # 64 images in 0.5 s: 128 images/s. Two processes: 128 in 0.5625 s, 227.6 of 256. Four: 256 in 0.8 s, 320 of 512.
     view = scaling(run(4, 0.8), run(1, 0.5), run(2, 0.5625))
-    lines = [line.split() for line in repr(view).splitlines()]
-    rows = {line[0]: line for line in lines if line[0].isdigit() and line[1].isdigit()}
-    assert list(rows) == ["1", "2", "4"]
-    assert rows["1"][:6] == ["1", "64", "128", "128", "100%", "500"]
-    assert rows["2"][:6] == ["2", "128", "228", "256", "89%", "562"]
-    assert rows["4"][:6] == ["4", "256", "320", "512", "62%", "800"]
+    assert [row[:7] for row in rows_of(view)] == [["run", "1", "64", "128", "128", "100%", "500"],
+                                                  ["run", "2", "128", "228", "256", "89%", "562"],
+                                                  ["run", "4", "256", "320", "512", "62%", "800"]]
     text = repr(view)
     assert "4 processes: 2.50x the images/s of 1 process, an efficiency of 62%." in text
     assert "A step takes 300 ms longer; of the phases backward has grown most, in which gradients are exchanged" in text
     assert "weak scaling" in text and "No GPU" not in text
     page = view._repr_html_()
-    for said in (">89%<", ">62%<", "320 images/s", "stroke-dasharray"):
+    for said in (">89%</text>", ">62%</text>", "<title>run, 4 processes: 320 images/s</title>", "stroke-dasharray"):
         assert said in page
+    for row in [re.split(r"\s{2,}", text.splitlines()[1]), *rows_of(view)]:  # the table of the page is that of the text
+        for cell in row:
+            assert f">{cell}</t" in page
+    assert "waiting for data, ms  forward, ms  backward, ms  update, ms" in text
 
 
 def test_strong_scaling_and_shared_cores():
@@ -40,7 +53,9 @@ def test_several_runs_of_a_number_count_by_the_fastest():
     text = repr(scaling(run(1, 1.0), run(1, 0.5), run(2, 0.5)))
     assert "2 processes: 2.00x the images/s of 1 process, an efficiency of 100%" in text
     assert "More than ideal" not in text
-    assert [line.split()[4] for line in text.splitlines() if line[0].isdigit()][:3] == ["50%", "100%", "100%"]
+    assert [row[5] for row in rows_of(scaling(run(1, 1.0), run(1, 0.5), run(2, 0.5)))] == ["50%", "100%", "100%"]
+    assert "Runs of 1 process that should be equally fast did 64.0 to 128 images/s: was the machine busy" in text
+    assert "equally fast" not in repr(scaling(run(1, 0.6), run(1, 0.5), run(2, 0.5)))
 
 
 def test_more_than_ideal_is_no_gain():
@@ -57,5 +72,39 @@ def test_what_cannot_be_shown_is_said():
     assert "same number of processes" in repr(one) and "left out" in repr(one)
     todo = {"event": "todo", "lab": "ddp", "file": "train.py", "line": 3, "message": "ddp is not written yet"}
     assert "ddp is not written yet, so each process trained alone" in repr(scaling(run(1, 0.5), run(2, 0.5, events=(todo,))))
-    text = repr(scaling(run(1, 0.5), run(2, 0.5, {**GPU, "gpu": "another"})))
-    assert "not comparable" in text
+
+
+@pytest.mark.parametrize("fields, said", [
+    ({"model": "resnet18"}, "model resnet18 here, resnet50 there"), ({"amp": "bf16"}, "amp bf16 here, off there"),
+    ({"batch": 48}, "batch size 48 here, 64 there"), ({"machine": {**GPU, "gpu": "B200"}}, "device B200 here, NVIDIA H100 there"),
+    ({"accumulate": 2}, "accumulate 2 here, 1 there")])
+def test_what_cannot_be_compared_is_beside_the_curve(tmp_path, fields, said):
+    other = folder(tmp_path / "other-001", events_of(2, 0.1, **fields))
+    view, alone = scaling(other, run(1, 0.5), run(2, 0.5625), run(4, 0.8)), scaling(run(1, 0.5), run(2, 0.5625), run(4, 0.8))
+    assert rows_of(view)[:3] == rows_of(alone) and rows_of(view)[3][0] == "other-001" and rows_of(view)[3][4:6] == ["-", "-"]
+    assert all(line in repr(view) for line in repr(alone).splitlines()[5:])
+    assert f"other-001 is beside the curve, for it can't be compared with run: {said}." in repr(view)
+    assert f'fill="{GREY}"><title>other-001, 2 processes' in view.page and "can&#x27;t be compared" in view.page
+
+
+def test_what_changes_no_step_and_what_needs_several_processes_may_differ():
+    view = scaling(run(1, 0.5), run(2, 0.5, lr=0.2, epochs=9, test=True, sync_bn=True))
+    assert "beside" not in repr(view) and "an efficiency of 100%" in repr(view)
+    assert "sync bn on here, off there" in repr(scaling(run(2, 0.5), run(4, 0.5, sync_bn=True)))
+
+
+def test_a_run_that_did_not_complete_is_said(tmp_path):
+    late = job(tmp_path / "late-001", events_of(2, 0.5)[:-1], "TIMEOUT")
+    assert "late-001 did not complete (timeout): its numbers are from 10 of 10 steps." in repr(scaling(run(1, 0.5), late))
+
+
+def test_many_processes_have_room():
+    page = scaling([run(count, 0.5) for count in range(1, 17)]).page
+    dots = [float(x) for x in re.findall(rf'cx="([\d.]+)"[^>]*fill="{SPEED}"', page)]
+    assert dots[1] - dots[0] == pytest.approx(dots[3] - dots[1], abs=0.2) == pytest.approx(dots[15] - dots[7], abs=0.2)
+    shown = [(float(x), float(y)) for x, y in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>100%</text>', page)]
+    assert len(shown) >= 5  # the others are in the table
+    assert all(abs(x - x2) > 35 or abs(y - y2) > 12 for i, (x, y) in enumerate(shown) for x2, y2 in shown[:i])
+    few = scaling(run(1, 0.5), run(2, 0.5), run(4, 0.5)).page
+    dots = [float(x) for x in re.findall(rf'cx="([\d.]+)"[^>]*fill="{SPEED}"', few)]
+    assert dots[2] - dots[1] == pytest.approx(2 * (dots[1] - dots[0]), abs=0.2)

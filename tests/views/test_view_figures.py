@@ -38,22 +38,56 @@ def test_memory_sweep_by_hand():
     view = views.memory_sweep(sweep(512, 64, 1024, 128))
     assert str(view) == """\
 memory and speed against the batch size: resnet50, 224 px, on NVIDIA H100, 16 cores, torch 2.11.0
-batch   memory  reserved  images/s  power  J/image  state
-64     5.20 GB   5.72 GB       256  164 W     4.69  completed
-128    8.40 GB   9.24 GB       512  228 W     4.69  completed
-512    27.6 GB   30.4 GB     2,048  612 W     4.69  completed
-1024         -         -         -      -        -  out of memory
+run  batch   memory  reserved  images/s  power  J/image  state
+run     64  5.20 GB   5.72 GB       256  164 W     4.69  completed
+run    128  8.40 GB   9.24 GB       512  228 W     4.69  completed
+run    512  27.6 GB   30.4 GB     2,048  612 W     4.69  completed
+run   1024        -         -         -      -        -  out of memory
 2.00 GB do not depend on the batch (the model with its gradients and optimizer); activations take 50.0 MB an image.
 By count: parameters 0.10 GB, gradients 0.10 GB, optimizer 0.10 GB, together 0.30 GB.
 What the allocator reserves would fill the card's 80.0 GB at a batch of about 1,414.
 Out of memory at a batch of 1,024; 512 fitted.
-Fastest: a batch of 512 with 2,048 images/s."""
+Fastest: a batch of 512 with 2,048 images/s (run)."""
     page = view._repr_html_()
     for line in str(view).split("\n")[6:]:
         assert line.replace("'", "&#x27;") in page
     for tip in ("batch 64: 5.20 GB", "batch 128: 512 images/s", "batch 512: 612 W", "batch 1024: out of memory"):
-        assert f"<title>{tip}</title>" in page
+        assert f"<title>run, {tip}</title>" in page
+    for row in str(view).split("\n")[1:6]:  # the table of the page is that of the text
+        for cell in re.split(r"\s{2,}", row):
+            assert f">{cell}</t" in page
     assert "the card&#x27;s 80.0 GB" in page
+
+
+def test_memory_sweep_says_out_of_memory_where_no_line_passes():
+    page = views.memory_sweep(sweep(64, 128, 512, 1024)).page
+    limit = float(re.search(r'<line [^>]*y1="([\d.]+)"[^>]*stroke-dasharray="7 5"', page)[1])
+    assert float(re.search(r'<text [^>]*y="([\d.]+)"[^>]*>out of memory<', page)[1]) < limit - 10
+    colours = re.findall(r"background: ([^;]+); margin-right", page)  # of the legend: what is dashed there is dashed here
+    assert len(set(colours)) == len(colours) and any("repeating-linear-gradient" in colour for colour in colours)
+
+
+def test_memory_sweep_goes_by_the_fastest_of_a_batch():
+    slow = record(start(by_hand.GPU, batch_size=128), *steps(seconds=1.0, images=256), end(gb=8.4, power=400.0))
+    page = views.memory_sweep(sweep(64, 128), slow, sweep(512)).page
+    line = re.search(rf'<path d="(M[^"]*)" fill="none" stroke="{views.svg.SPEED}"', page)[1]
+    across = [point.split()[0] for point in re.split("[ML]", line)[1:]]
+    assert len(across) == len(set(across)) == 3 and page.count("batch 128: 256 images/s") == 1
+
+
+@pytest.mark.parametrize("fields, said", [
+    ({"model": "resnet18"}, "model resnet18 here, resnet50 there"), ({"amp": "bf16"}, "amp bf16 here, off there"),
+    ({"world": 1}, "processes 1 here, 2 there"), ({"machine": by_hand.CPU}, "device EPYC here, NVIDIA H100 there"),
+    ({"num_workers": 2}, "num workers 2 here, 0 there")])
+def test_memory_sweep_keeps_to_what_can_be_compared(tmp_path, fields, said):
+    other = folder(tmp_path / "other-001", [start(**{"batch_size": 256, **fields}), *steps(images=9000), end(gb=70.0)])
+    alone, mixed = views.memory_sweep(sweep(64, 128)), views.memory_sweep(other, sweep(64, 128))
+    for line in str(alone).split("\n")[4:]:
+        assert line in str(mixed)  # the same sentences, whatever the other run did
+    assert f"other-001 is beside the curve, for it can't be compared with run: {said}." in str(mixed)
+    assert any(line.startswith("other-001") for line in str(mixed).split("\n")[:5])
+    assert f'fill="{views.svg.GREY}"><title>other-001, batch 256' in mixed.page or fields.get("machine")
+    assert "beside the curve" not in str(views.memory_sweep(sweep(64), record(start(batch_size=128, lr=0.7), *steps(), end())))
 
 
 def test_memory_sweep_on_a_cpu_has_no_limit():
@@ -76,7 +110,7 @@ def test_memory_sweep_that_cannot_separate():
     falling = [record(start(batch_size=b), *steps(), end(gb=100 / b)) for b in (32, 64)]
     assert "do not lie on a rising line" in str(views.memory_sweep(falling))
     other = [*sweep(64), record(start(model="resnet18", batch_size=32), *steps(), end())]
-    assert "The runs differ in model" in str(views.memory_sweep(other))
+    assert "can't be compared with run: model resnet18 here, resnet50 there" in str(views.memory_sweep(other))
     assert "run is left out: its record does not say its batch size" in str(views.memory_sweep(record()))
     assert "Not ended: run." in str(views.memory_sweep([*sweep(64), record(start(batch_size=32), *steps())]))
 
