@@ -197,11 +197,10 @@ def _figure(own: Sequence[Run], others: Sequence[Run]) -> str:
     taken: list[tuple[float, float]] = []
     for count, run in best.items():
         x_, y_ = panel.at(place(count), place(run.numbers["images_per_second"]))
-        free = [there for there in (y_ + 20, y_ - 10) if top <= there < top + high - 6
-                and all(abs(x_ - px) > LABEL or abs(there - py) > 14 for px, py in taken)]
-        if free:  # else it stands in the table alone
-            taken.append((x_, free[0]))
-            svg.text(x_, free[0], words.share(efficiency(own, run)), anchor="middle", weight=600)
+        y_ += 20 if y_ + 26 < top + high else -10  # above is the dashed line, so it is below where there is room
+        if all(abs(x_ - px) > LABEL or abs(y_ - py) > 14 for px, py in taken):  # else it stands in the table alone
+            taken.append((x_, y_))
+            svg.text(x_, y_, words.share(efficiency(own, run)), anchor="middle", weight=600)
     _steps(svg, list(best.items()), 560, top, 320, high)
     return str(svg) + legend([("images/s, with the efficiency", SPEED), ("ideal (dashed)", GREY),
                               *([("can't be compared (dots)", GREY)] if others else []),

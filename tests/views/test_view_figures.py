@@ -182,7 +182,7 @@ run  steps  epochs  training    loss  validation loss  accuracy   best  learning
 run     10    2.00    12.5 s  2.0000           1.2500     62.5%  75.0%            0.1"""
     for cell in ("2.0000", "1.2500", "62.5%", "75.0%", "12.5 s"):
         assert f">{cell}<" in view.page
-    assert "<title>run: validation accuracy 0.75</title>" in view.page
+    assert "<title>run: validation accuracy 75.0%</title>" in view.page
 
 
 @pytest.mark.parametrize("by, last", [("step", 10), ("epoch", 2.0), ("time", 8.5)])
@@ -197,6 +197,42 @@ def test_curves_of_a_loss_that_is_lost():
     view = views.curves(record(start(), *lost, end()))
     assert "run: the loss is not a number at step 4" in str(view) and "not a number" in view.page and "nan" not in view.page
     assert "not a number" in str(view).split("\n")[2]
+
+
+def test_curves_say_what_is_above_the_axis():
+    far = {**VALIDATION, "loss": 42.125}
+    view = views.curves(record(start(total=60), *steps(last=60, loss=2.5), far, end()))
+    assert "42.1250" in str(view) and "<title>run: validation loss 42.1250</title>" in view.page
+    assert ">42.1250</text>" in view.page and "arrows: above the axis" in view.page
+    near = views.curves(record(*MEASURED)).page
+    assert "<title>run: validation loss 1.2500</title>" in near and "arrows" not in near
+    jumps = [step | ({"loss": 900.0 + step["step"]} if step["step"] in (120, 121) else {}) for step in steps(last=200)]
+    assert "<title>run: training loss 1021.0000</title>" in views.curves(record(start(total=200), *jumps, end())).page
+
+
+def test_peaks_are_the_highest_of_each_stretch_above():
+    line = [(0, 5.0), (1, 1.0), (2, 3.0), (3, 4.0), (4, 3.5), (5, 2.0), (6, 9.0)]
+    assert views.lines.peaks(line, 2.0) == [(0, 5.0), (3, 4.0), (6, 9.0)] and views.lines.peaks(line, 10) == []
+
+
+def test_equal_curves_are_seen_and_said(tmp_path):
+    first, second = folder(tmp_path / "a-001", MEASURED), folder(tmp_path / "b-001", MEASURED)
+    other = folder(tmp_path / "c-001", [start(), *steps(lr=0.3, loss=1.75), end()])
+    view = views.curves(first, other, second)
+    assert str(view).split("\n")[5:] == ["b-001: each loss is that of a-001, so their curves lie on each other"]
+    colours = [views.svg.RUNS[i] for i in range(3)]
+    dashes = [re.findall(rf'stroke="{colour}" stroke-width="2"[^>]*?stroke-dasharray="([^"]+)"', view.page) for colour in colours]
+    assert dashes == [[], ["20 10"], ["10 10", "10 20", "10 10"]]  # loss, accuracy (that of all three is the same), learning rate
+    assert f'r="6.5" fill="{colours[0]}"' in view.page and f'r="4" fill="{colours[2]}"' in view.page
+    line, away = [(0.0, 1.0), (5.0, 2.0)], [(0.0, 1.0), (5.0, 9.0)]
+    assert views.lines.overlaid([line, away, line, [], line[:1], line]) == ["", "", "30 10", "", "20 20", "10 30"]
+    assert views.lines.overlaid([[], []]) == ["", ""]
+
+
+def test_curves_of_several_models_say_so():
+    view = views.curves(record(*MEASURED), record(start(model="resnet18"), *steps(), end()))
+    assert str(view).startswith("curves by step: resnet50 or resnet18, 224 px, on NVIDIA H100, 16 cores")
+    assert "resnet50 or resnet18, 224 px" in view.page
 
 
 def test_curves_say_what_is_wrong():
