@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from .. import summary
 from ..errors import UsageError
+from ..jobs.watch import duration
 from . import page, runs, words
 from .page import View
 from .runs import Run
@@ -27,6 +29,7 @@ TITLES = {
     "UNKNOWN": "nothing is known about how it ended",
     "COMPLETED": "completed",
 }
+GOING = ("PENDING", "RUNNING", "NOT_ENDED")  # or it may go on, as far as a record tells
 # Drawn in a square of 24: a bar that runs over its box, a cross, a clock, a square that says stop, an hourglass.
 ICONS = {
     "OUT_OF_MEMORY": "M3 9h13v8H3zM16 11h6M16 15h6M6 12v2M10 12v2",
@@ -95,13 +98,21 @@ def face_of(run: Run) -> list[str]:
         said.append(advice)
     if run.unreadable:
         said.append(run.unreadable)
-    elif not run.start and state not in ("PENDING", "RUNNING"):
+    elif not run.start and state not in ("PENDING", "RUNNING") and not (run.job and run.job.never_ran):
         torn = f" ({words.counted(run.record.torn, 'torn line')})" if run.record.torn else ""
-        said.append(f"nothing is recorded{torn}" + (f": dlojz log --err {run.name}" if run.job else ""))
+        nothing = "it ended before its first step" if error else f"nothing is recorded{torn}"
+        said.append(nothing + (f": dlojz log --err {run.name}" if run.folder and _written(run.folder / "err.log") else ""))
     for event in run.record.errors:
         if event.get("fatal") is False:
             said.append(" ".join(filter(None, [event.get("message"), event.get("advice")])))
     return said
+
+
+def _written(file: Path) -> bool:
+    try:
+        return file.stat().st_size > 0
+    except OSError:
+        return False
 
 
 FEW_STEPS = 5  # fewer timed ones say little of what a whole training would take
@@ -114,13 +125,25 @@ def _advice(run: Run) -> str:
     if run.state == "OUT_OF_MEMORY":
         return MEMORY_ADVICE
     if run.state == "TIMEOUT":
-        limit = run.job.request.seconds if run.job else None
-        if done and total and limit:
-            needed = limit * total / done
-            return (f"{words.seconds(limit)} were enough for {done:,} of {total:,} steps; all of them need about "
-                    f"{words.seconds(needed * 1.1)}: ask for more time, or do fewer steps.")
+        limit, before = run.job.request.seconds if run.job else None, run.start.get("resumed_at") or 0
+        if limit and total and done > before:
+            which = f"of the {total - before:,} steps that were left" if before else f"of {total:,} steps"
+            return (f"{duration(limit)} were enough for {done - before:,} {which}; all of them need about "
+                    f"{duration(limit + SPARE * (total - done) * _pace(run, limit))}: ask for more time, or do fewer steps.")
         return "Ask for more time, or do fewer steps."
     return ""
+
+
+SPARE = 1.1  # the steps that are left may take somewhat longer than those before
+
+
+def _pace(run: Run, limit: float) -> float:
+    """Seconds from one step to the next, what lies between steps counted in, and what comes before the timed ones left out."""
+    at = [(step["time"], step["step"]) for step in run.record.timed_steps if isinstance(step.get("time"), (int, float))]
+    if len(at) > 1 and at[-1][0] > at[0][0]:
+        return (at[-1][0] - at[0][0]) / (at[-1][1] - at[0][1])
+    done = run.record.progress[0] - (run.start.get("resumed_at") or 0)
+    return run.numbers.get("step_seconds") or limit / done
 
 
 # --- how it compares -----------------------------------------------------------------------------------------------------
@@ -152,8 +175,24 @@ def _against(run: Run, base: Run, standing: Standing, explicit: bool) -> None:
         standing.said.append(("compared", said))
     elif explicit:
         who = run if not mine else base
-        again = "" if who.state in ("PENDING", "RUNNING") else ": run it again, with submit(…, again=True)"
-        standing.said.append(("compared", f"not with {base.name}: {who.name} has no timed steps{again}"))
+        standing.said.append(("compared", f"not with {base.name}: {who.name} has no timed steps{_to_do(who)}"))
+
+
+def _to_do(run: Run) -> str:
+    """How a run that has no timed steps may come to some."""
+    if run.state in GOING:
+        return " yet"
+    if run.state in ("FAILED", "OUT_OF_MEMORY"):
+        return f", for it {'failed' if run.state == 'FAILED' else 'ran out of memory'}: mend that first"
+    if run.state == "TIMEOUT":
+        return ", for it ran into its time limit: give it more time"
+    if run.state == "STOPPED":
+        return " yet: run it again with --resume"
+    if run.job and run.job.never_ran:
+        return ", for it was cancelled before it ran: submit it again"
+    if run.state == "COMPLETED" and run.record.steps:
+        return ": all of them warm up. Do more steps"
+    return ": run it again, with submit(…, again=True)"
 
 
 def _lab(run: Run):
@@ -221,7 +260,7 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
             alone = words.number(found["device_images_per_second"])
             rows.append(("device alone", f"{alone} images/s, were every batch there in time"))
     else:
-        yet = " yet" if run.state in ("RUNNING", "NOT_ENDED") else ""
+        yet = " yet" if run.state in GOING else ""
         warm = start.get("warmup_steps")
         rows.append(("speed", f"no timed steps{yet}" + (f": the first {words.counted(warm, 'step')} warm up" if warm else "")))
     rows += standing.said
@@ -274,13 +313,13 @@ def batch(run: Run) -> str:
 def memory(run: Run) -> str:
     found = run.numbers
     if not run.on_gpu:
-        return f"{words.gigabytes(found['host_memory'])} of the host at most" if "host_memory" in found else "not measured yet"
+        return f"{words.gigabytes(found['host_memory'])} of the host at most" if "host_memory" in found else _not_measured(run)
     whole = run.machine.get("gpu_memory")
     card = f" of the card's {words.gigabytes(whole)}" if whole else ""
     if "memory_allocated" not in found:
         if (error := run.error) and "allocated" in error:
             return f"{words.gigabytes(error['allocated'])}{card} were taken when it broke"
-        return "not measured yet" if run.record.end is None else "not measured"
+        return _not_measured(run)
     said = f"{words.gigabytes(found['memory_allocated'])} at most"
     if "memory_reserved" in found:
         said += f", {words.gigabytes(found['memory_reserved'])} reserved"
@@ -288,10 +327,14 @@ def memory(run: Run) -> str:
     return said
 
 
+def _not_measured(run: Run) -> str:
+    return "not measured yet" if run.state in GOING else "not measured"
+
+
 def power(run: Run) -> str:
     found = run.numbers
     if "power" not in found or "joules_per_image" not in found:
-        return "not measured yet" if run.record.end is None and run.on_gpu else "not measured"
+        return _not_measured(run) if run.on_gpu else "not measured"
     return f"{words.number(found['power'])} W, {words.number(found['joules_per_image'])} J an image"
 
 

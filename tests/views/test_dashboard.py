@@ -128,7 +128,21 @@ def test_other_number_of_processes_is_said(tmp_path):
 def test_against_a_run_that_measured_nothing(tmp_path):
     base = folder(tmp_path / "gpu-001", [start(), OUT_OF_MEMORY])
     assert rows(views.dashboard(record(*MEASURED), base))["compared"] == \
-        "not with gpu-001: gpu-001 has no timed steps: run it again, with submit(…, again=True)"
+        "not with gpu-001: gpu-001 has no timed steps, for it ran out of memory: mend that first"
+
+
+@pytest.mark.parametrize("events, state, reason, said", [
+    ([], "FAILED", "unrecognized arguments: --nosuch", ", for it failed: mend that first"),
+    ([start(), *steps(last=2)], "TIMEOUT", "", ", for it ran into its time limit: give it more time"),
+    ([start(), *steps(last=2), end()], "COMPLETED", "", ": all of them warm up. Do more steps"),
+    ([], "CANCELLED", "cancelled before it ran", ", for it was cancelled before it ran: submit it again"),
+    ([start(), *steps(last=2)], "CANCELLED", "", ": run it again, with submit(…, again=True)"),
+    ([start(), *steps(last=2)], "RUNNING", "", " yet"),
+])
+def test_what_is_to_be_done_about_a_run_that_measured_nothing(tmp_path, monkeypatch, events, state, reason, said):
+    monkeypatch.setattr("dlojz.jobs.job.refresh", lambda jobs: jobs)
+    run = job(tmp_path / "gpu-001", events or None, state, reason, **({"started": None} if "before" in reason else {}))
+    assert rows(views.dashboard(record(*MEASURED), run))["compared"] == f"not with gpu-001: gpu-001 has no timed steps{said}"
 
 
 AMP = catalogue.lab("amp").prediction.question
@@ -199,17 +213,48 @@ def test_failed(tmp_path):
     error = {"event": "error", "kind": "nan_loss", "message": "the loss is not a number since step 3.", "advice": "Lower --lr."}
     view = views.dashboard(job(tmp_path / "x-001", [start(), *steps(last=3), error, end("failed")], "FAILED", "exit code 1"))
     assert face(view) == ["failed (3 of 10 steps were done)", "the loss is not a number since step 3.", "Lower --lr."]
-    view = views.dashboard(job(tmp_path / "y-001", [], "FAILED", "ModuleNotFoundError: No module named 'numpi'"))
-    assert face(view) == ["failed", "ModuleNotFoundError: No module named 'numpi'", "nothing is recorded: dlojz log --err y-001"]
+    numpi = "ModuleNotFoundError: No module named 'numpi'"
+    wrong = job(tmp_path / "y-001", [], "FAILED", numpi)
+    assert face(views.dashboard(wrong)) == ["failed", numpi, "nothing is recorded"], "a log that is not there is not named"
+    (tmp_path / "y-001" / "err.log").write_text(numpi)
+    assert face(views.dashboard(wrong)) == ["failed", numpi, "nothing is recorded: dlojz log --err y-001"]
     lost = {"event": "error", "kind": "lost_rank", "message": "Connection reset by peer", "rank": 3, "advice": ""}
     assert face(views.dashboard(record(start(), lost)))[1] == "Connection reset by peer (rank 3)"
 
 
+def test_out_of_memory_before_the_first_step(tmp_path):
+    (run := job(tmp_path / "big-001", [OUT_OF_MEMORY, end("failed")], "OUT_OF_MEMORY")).folder.joinpath("err.log").write_text("x")
+    assert face(views.dashboard(run)) == ["out of memory", OUT_OF_MEMORY["message"], OUT_OF_MEMORY["advice"],
+                                          "it ended before its first step: dlojz log --err big-001"]
+
+
+def test_cancelled_before_it_ran(tmp_path):
+    run = job(tmp_path / "x-001", None, "CANCELLED", "cancelled before it ran", started=None)
+    assert face(views.dashboard(run)) == ["cancelled", "cancelled before it ran"]
+
+
+def test_memory_of_a_run_that_has_ended_is_not_awaited(tmp_path):
+    for machine in (by_hand.CPU, by_hand.GPU):
+        events = [start(machine), *steps(last=4)]
+        for state in ("FAILED", "CANCELLED", "TIMEOUT"):
+            said = rows(views.dashboard(job(tmp_path / f"{machine['device']}-{state}-001", events, state)))
+            assert (said["memory"], said["power"]) == ("not measured", "not measured")
+        assert rows(views.dashboard(record(*events)))["memory"] == "not measured yet", "it may go on"
+
+
 def test_timeout_says_how_much_time_it_would_take(tmp_path):
-    view = views.dashboard(job(tmp_path / "x-001", [start(), *steps(last=4)], "TIMEOUT"))
-    # 4 of 10 steps in 600 s: 1500 s for all, and a tenth more.
+    timed = [step | {"time": time} for step, time in zip(steps(last=4), (300, 304, 344, 384))]
+    view = views.dashboard(job(tmp_path / "x-001", [start(), *timed], "TIMEOUT"))
+    # The six that are left take 40 s each, and a tenth more: 264 s beside the 600 s, in which the start took the most.
     assert face(view) == ["ran into its time limit (4 of 10 steps were done)", "10 min were enough for 4 of 10 steps; "
-                          "all of them need about 28 min: ask for more time, or do fewer steps."]
+                          "all of them need about 14 min: ask for more time, or do fewer steps."]
+    resumed = [start() | {"resumed_at": 5, "time": 250}, *({**step, "step": step["step"] + 5} for step in timed)]
+    assert face(views.dashboard(job(tmp_path / "y-001", resumed, "TIMEOUT")))[1].startswith(
+        "10 min were enough for 4 of the 5 steps that were left; all of them need about 11 min")
+    early = [start(), *steps(last=2)]  # nothing but the warm-up: a fifth of the steps took all of the time
+    assert "all of them need about 54 min" in face(views.dashboard(job(tmp_path / "z-001", early, "TIMEOUT")))[1]
+    untimed = [start(), *steps(last=4)]  # half a second each, as far as is known
+    assert "all of them need about 10 min" in face(views.dashboard(job(tmp_path / "w-001", untimed, "TIMEOUT")))[1]
 
 
 @pytest.mark.parametrize("state, reason, expected", [
