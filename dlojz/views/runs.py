@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -52,6 +53,14 @@ class Run:
     @property
     def machine(self) -> dict:
         return self.start.get("machine") or {}
+
+    @property
+    def batch_size(self) -> int | None:
+        """Images of a process's batch, as its record says or, where it ended before that, as its command asked for."""
+        if "batch_size" in self.start or self.job is None:
+            return self.start.get("batch_size")
+        said = re.findall(r"(?:^|\0)(?:-b|--batch-size)[=\0]?(\d+)(?=\0|$)", "\0".join(self.job.request.command))
+        return int(said[-1]) if said else None
 
     @property
     def on_gpu(self) -> bool:
@@ -150,11 +159,16 @@ def of_job(job: Job) -> Run:
 def of_folder(folder: Path) -> Run:
     """The run of a folder or of a record file. Raises UsageError where there is neither."""
     path = folder if folder.is_dir() else folder.parent
+    instead = "give a run's folder, such as runs/amp-001"
     if not folder.exists():
-        raise UsageError(f"there is no {folder}: give a run's folder, such as runs/amp-001")
+        raise UsageError(f"there is no {folder}: {instead}")
     if folder.is_dir() and (job := load(path)):
         return of_job(job)
+    if folder.is_dir() and not (folder / records.NAME).exists() and not any(folder.glob("*trace.json*")):
+        raise UsageError(f"there is no record in {folder}: {instead}")
     record, unreadable = _read(folder)
+    if folder.is_file() and not record.events and folder.name != records.NAME and not (unreadable and folder.suffix):
+        raise UsageError(f"{folder} is no record: {instead}")
     return of_record(record, path.resolve().name, path, unreadable)
 
 

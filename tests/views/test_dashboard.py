@@ -310,6 +310,32 @@ def test_which_run_is_said_in_one_line():
         views.dashboard("/nowhere/amp-001")
 
 
+def test_what_is_no_run_is_said_in_one_line(tmp_path):
+    (tmp_path / "train.py").write_text("import torch\n" * 300)
+    (tmp_path / "Makefile").write_text("all:\n")
+    (tmp_path / "ws").mkdir()
+    for name in ("train.py", "Makefile"):
+        with pytest.raises(UsageError, match=f"{name} is no record: give a run's folder, such as runs/amp-001$"):
+            views.dashboard(tmp_path / name)
+    with pytest.raises(UsageError, match=r"there is no record in .*ws: give a run's folder"):
+        views.dashboard(tmp_path / "ws")
+    (tmp_path / "ws" / "record.jsonl").write_text('{"ev')  # of a run that was killed early, or that begins right now
+    assert "nothing is recorded (1 torn line)" in str(views.dashboard(tmp_path / "ws"))
+    moved = folder(tmp_path / "x", MEASURED) / "record.jsonl"
+    assert "10 of 10 steps" in str(views.dashboard(moved.rename(tmp_path / "saved.jsonl")))
+
+
+@pytest.mark.parametrize("command, batch", [(["--batch-size", "512"], 512), (["--test", "--batch-size=64", "-b", "32"], 32),
+                                            (["-b8"], 8), (["--test"], None), (["--name", "--batch-size"], None)])
+def test_the_batch_of_a_run_that_recorded_none_is_what_it_was_asked_for(tmp_path, command, batch):
+    path = folder(tmp_path / "big-001", [OUT_OF_MEMORY], {"state": "OUT_OF_MEMORY"})
+    content = json.loads((path / "job.json").read_text())
+    content["request"]["command"] = ["train.py", *command]
+    (path / "job.json").write_text(json.dumps(content))
+    assert views.runs.one(path).batch_size == batch
+    assert views.runs.one(record(start(batch_size=128))).batch_size == 128
+
+
 def test_a_validation_loss_that_is_no_number():
     said = rows(views.dashboard(record(start(), *steps(), {**VALIDATION, "loss": float("nan")})))
     assert said["validation"] == "accuracy 62.5%, loss not a number of 1,000 images"
