@@ -38,11 +38,22 @@ class Comparison(View):
 
     def __init__(self, rows: list[dict], switches: list[str], notes: list[str], base: str, measures: Sequence[str] = USUAL):
         self.rows, self.switches, self.notes, self.base = rows, switches, notes, base
+        self.asked = measures
         self.measures = [name for name in measures if any(row.get(name) is not None for row in rows)]
         head, cells = self._cells()
-        title = f"comparison of {len(rows)} runs"
-        about = f"ratios to {base}" if "ratio" in self.measures else "nothing was timed"
-        super().__init__(title, "\n".join([f"{title}, {about}", page.table(head, cells), *notes]), self._page(title, about))
+        title = f"comparison of {words.counted(len(rows), 'run')}"
+        about = self._about()
+        text = "\n".join([", ".join(filter(None, (title, about))), page.table(head, cells), *notes])
+        super().__init__(title, text, self._page(title, about))
+
+    def _about(self) -> str:
+        if "ratio" in self.measures:
+            return f"ratios to {self.base}"
+        if not any(row.get("images_per_second") for row in self.rows):
+            return "nothing was timed"
+        if not self.measures:
+            return "nothing of that was measured"
+        return f"no ratios to {self.base}" if "ratio" in self.asked else ""
 
     @property
     def columns(self) -> list[str]:
@@ -65,7 +76,7 @@ class Comparison(View):
         unknown = [row for row in self.rows if row.get(name) is None]
         numeric = all(isinstance(row[name], (int, float)) for row in known)
         known.sort(key=lambda row: row[name] if numeric else str(row[name]), reverse=down)
-        return Comparison(known + unknown, self.switches, self.notes, self.base, self.measures)
+        return Comparison(known + unknown, self.switches, self.notes, self.base, self.asked)
 
     def csv(self, file: str | Path | None = None) -> str | Path:
         """The table as CSV with plain numbers: into the file, whose path it returns, else as text. Raises UsageError."""
@@ -117,25 +128,52 @@ class Comparison(View):
 def compare(*jobs, against=None, measures: Sequence[str] | None = None) -> Comparison:
     """One table of runs: the switches in which they differ, numbers, ratios to ``against`` (left out: the first of them).
 
-    ``measures``: which numbers, by the names of `MEASURES`. ``.sort("images/s")`` orders the table, ``.csv("runs.csv")`` writes
-    it. Raises UsageError where there is no such run or measure.
+    ``measures``: which numbers, by the names of `MEASURES`, or one of them. ``.sort("images/s")`` orders the table,
+    ``.csv("runs.csv")`` writes it. Raises UsageError where there is no such run or measure.
     """
+    measures = [measures] if isinstance(measures, str) else measures
     if unknown := [name for name in measures or () if name not in MEASURES]:
         raise UsageError(f"there is no measure {unknown[0]!r}: they are {', '.join(MEASURES)}")
     found = runs.several(*jobs)
     timed = [run for run in found if "images_per_second" in run.numbers]
     base = runs.one(against) if against is not None else (timed or found)[0]
-    notes = []
-    rows = []
+    notes, rows = [], []
     differing = switches(found)
+    if not any(_same(run, base) for run in found):
+        notes.append(_outside(base, found))
     for run in found:
         why = runs.not_comparable(run, base)
-        if why:
+        if not run.start:
+            notes.append(f"{run.name}: {_nothing(run)}")
+        elif why and base.start:
             notes.append(f"{run.name} is {why}")
         if run.unwritten:
             notes.append(f"{run.name} ran without {', '.join(sorted(run.unwritten))}: not written yet")
         rows.append(_row(run, base, differing, not why))
     return Comparison(rows, differing, notes, base.name, measures or USUAL)
+
+
+def _same(run: Run, other: Run) -> bool:
+    return run.record is other.record or (run.folder is not None and run.folder == other.folder)
+
+
+def _nothing(run: Run) -> str:
+    """Of a run without a start in its record: why."""
+    state = run.state.lower().replace("_", " ")
+    return run.unreadable or f"nothing is recorded ({state}{': ' * bool(run.reason)}{run.reason})"
+
+
+def _outside(base: Run, found: Sequence[Run]) -> str:
+    """What the runs are compared with, where that is no row of the table: its speed, and in what it is unlike all of them."""
+    if not base.start:
+        return f"{base.name}, with which these are to be compared: {_nothing(base)}"
+    values = {name: base.start.get("world_size") if name == "processes" else base.args.get(name)
+              for name in switches([*found, base])}
+    said = [f"{name.replace('_', ' ')} {'off' if words.difference(value) == '-' else words.difference(value)}"
+            for name, value in values.items()]
+    speed = base.numbers.get("images_per_second")
+    said.append("no step of it was timed" if speed is None else f"{words.number(speed)} images/s")
+    return f"{base.name}, with which these are compared: {', '.join(said)}"
 
 
 def switches(found: Sequence[Run]) -> list[str]:

@@ -16,6 +16,7 @@ WIDTH, LEFT, ACROSS = 900, 76, 806
 COLUMNS = 403  # of the picture of a long run: 2 pixels each
 EACH = 100  # steps that can be drawn one by one
 ZOOM, MOST = 6, 200  # steps of a closer look, and as many as can be asked for
+LETTER = 6.6  # pixels of a letter, as a label has them
 WHOLE = "#6C8EAD"  # a step whose phases were not timed
 
 
@@ -279,24 +280,36 @@ def _near(course: Course, windows: Sequence[tuple[str, int, int]]) -> str:
         device = Panel(svg, LEFT, top + 36, ACROSS, 30, (0, (end - begin) / second), (0, 1))
         loader = Panel(svg, LEFT, top + 70, ACROSS, 14, (0, (end - begin) / second), (0, 1))
         svg.text(LEFT, top + 14, title, 13, weight=600)
-        seen = -99.0
+        widths = [course.steps[i]["seconds"] / (end - begin) * ACROSS if end > begin else 0.0 for i in range(first, last + 1)]
+        lefts = [device.px((course.begins[i] - begin) / second) for i in range(first, last + 1)]
+        for x, label in labels([course.steps[i] for i in range(first, last + 1)], lefts, widths):
+            svg.text(x + 3, top + 31, label, opacity=0.8)
         for i in range(first, last + 1):
-            step = course.steps[i]
-            x = device.px((course.begins[i] - begin) / second)
+            step, x = course.steps[i], lefts[i - first]
             svg.line(x, top + 32, x, top + 84, opacity=0.5)
-            wide = step["seconds"] / (end - begin) * ACROSS if end > begin else 0
-            label = f"step {step['step']:,}"
-            if wide > len(label) * 6.6 + 70:
-                label += f": {words.seconds(step['seconds'])}"
-            if x > seen and wide > 14:
-                svg.text(x + 3, top + 31, label if wide > len(label) * 6.3 else f"{step['step']:,}", opacity=0.8)
-                seen = x + min(wide, len(label) * 6.3)
             for span in of_step.get(step["step"], ()):
                 _bar(svg, loader if span.what == "loading" else device, span, begin, end, second)
         svg.text(LEFT - 10, device.top + 20, "device", 13, "end", 600)
         svg.text(LEFT - 10, loader.top + 12, "loader", 13, "end", 600)
         loader.axis_x("", say=lambda value, unit=unit: f"{short(value)} {unit}")
     return str(svg)
+
+
+def labels(steps: Sequence[dict], lefts: Sequence[float], widths: Sequence[float]) -> list[tuple[float, str]]:
+    """What stands above steps at these pixels, and where: as much as fits, the longest steps first, for they are looked for."""
+    found: list[tuple[float, str]] = []
+    for place in sorted(range(len(steps)), key=lambda place: -widths[place]):
+        step, x, wide = steps[place], lefts[place], widths[place]
+        label = f"step {step['step']:,}"
+        if wide > len(label) * LETTER + 70:
+            label += f": {words.seconds(step['seconds'])}"
+        if wide <= len(label) * LETTER + 6:
+            label = f"{step['step']:,}"
+        long = 6 + len(label) * LETTER
+        free = all(x + long <= other or other + 6 + len(said) * LETTER <= x for other, said in found)
+        if wide > 14 and free and x + long <= WIDTH:
+            found.append((x, label))
+    return sorted(found)
 
 
 def _colour(what: str) -> str:

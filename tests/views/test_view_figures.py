@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import math
 import re
@@ -11,7 +12,7 @@ import time
 
 import pytest
 import runs_by_hand as by_hand
-from runs_by_hand import MEASURED, OUT_OF_MEMORY, VALIDATION, end, folder, record, start, steps
+from runs_by_hand import MEASURED, OUT_OF_MEMORY, VALIDATION, end, folder, job, record, start, steps
 
 from dlojz import records, views
 from dlojz.errors import UsageError
@@ -163,6 +164,19 @@ def test_timeline_of_chosen_steps():
         views.timeline(record(*MEASURED), steps=(20, 30))
     with pytest.raises(UsageError, match="give the first and the last"):
         views.timeline(record(*MEASURED), steps=3)
+
+
+def test_timeline_labels_the_slowest_step():
+    """Steps before it are narrow, so that their labels end where its own begins."""
+    for each in range(25, 65):
+        run = record(start(total=40), *steps(last=40, seconds=each / 100, idle=0.05, slow=(20, 7.0, 5.0)), end())
+        assert ">step 20: 7.00 s</text>" in views.timeline(run).page.partition("around the slowest step")[2], each
+    for wide in (13.0, 15.0, 26.4, 40.0, 200.0):
+        found = views.steps.labels([{"step": 1234 + i, "seconds": wide} for i in range(4)], [80 + i * wide for i in range(4)],
+                                   [wide, wide, wide, wide * 2])
+        assert found[-1][0] == 80 + 3 * wide
+        for (x, label), (after, _) in itertools.pairwise(found):
+            assert x + len(label) * 6.3 < after
 
 
 def test_timeline_without_phases():
@@ -318,6 +332,46 @@ def test_compare_with_many_switches_and_things_unlike(tmp_path):
 def test_compare_against_another(tmp_path):
     found = runs_to_compare(tmp_path)
     assert views.compare(found[:1], against=found[1]).rows[0]["ratio"] == pytest.approx(0.5)
+
+
+def test_compare_says_with_what_where_that_is_no_row(tmp_path):
+    found = runs_to_compare(tmp_path)
+    two = folder(tmp_path / "two-001", [start(world=4, lr=0.2), *steps(images=256), end()])
+    table = views.compare(found[:2], against=two)
+    assert str(table).startswith("comparison of 2 runs, ratios to two-001\n")
+    assert table.notes == ["two-001, with which these are compared: lr 0.2, amp off, processes 4, 512 images/s"]
+    assert table.notes[0] in table.page and not views.compare(found[:2], against=found[0]).notes
+    early = folder(tmp_path / "early-001", [start(), *steps(last=2)])
+    assert "early-001, with which these are compared: no step of it was timed" in str(views.compare(found[0], against=early))
+
+
+def test_compare_with_runs_that_recorded_nothing(tmp_path):
+    first = runs_to_compare(tmp_path)[0]
+    wrong = job(tmp_path / "wrong-001", None, "FAILED", "train.py: unrecognized arguments: --nosuch")
+    never = job(tmp_path / "never-001", [], "CANCELLED")
+    table = views.compare(first, wrong, never)
+    assert table.notes == ["wrong-001: nothing is recorded (failed: train.py: unrecognized arguments: --nosuch)",
+                           "never-001: nothing is recorded (cancelled)"]
+    table = views.compare(first, against=wrong)
+    assert str(table).startswith("comparison of 1 run, no ratios to wrong-001\n") and "128" in str(table)
+    assert table.notes == ["wrong-001, with which these are to be compared: nothing is recorded "
+                           "(failed: train.py: unrecognized arguments: --nosuch)"]
+    part = record({"event": "start", "model": "resnet50", "machine": by_hand.GPU}, *steps())
+    assert "run is not comparable with gpu-001: image size not recorded here, 224 there" in str(views.compare(first, part))
+    assert "None" not in str(views.compare(wrong, never, part)) + str(views.dashboard(first, against=part))
+
+
+def test_compare_says_what_the_table_holds(tmp_path):
+    found = runs_to_compare(tmp_path)
+    assert str(views.compare(found, measures="power_w")).startswith("comparison of 3 runs\nrun  ")
+    assert views.compare(found, measures="power_w").measures == ["power_w"]
+    assert "comparison of 3 runs</div>" in views.compare(found, measures=["loading_ms"]).page.lower()
+    assert "nothing of that was measured" in str(views.compare(found, measures=["with_workers_gb"]))
+    assert str(views.compare(found[2])).startswith("comparison of 1 run, nothing was timed\n")
+    with pytest.raises(UsageError, match="there is no measure 'power'"):
+        views.compare(found, measures="power")
+    table = views.compare(found[:2], against=folder(tmp_path / "no-001", []))
+    assert str(table.sort("images/s")).startswith("comparison of 2 runs, no ratios to no-001\n")
 
 
 def test_compare_is_sortable_where_there_are_widgets(tmp_path, monkeypatch):
