@@ -169,8 +169,8 @@ def test_timeline_of_chosen_steps():
 def test_timeline_labels_the_slowest_step():
     """Steps before it are narrow, so that their labels end where its own begins."""
     for each in range(25, 65):
-        run = record(start(total=40), *steps(last=40, seconds=each / 100, idle=0.05, slow=(20, 7.0, 5.0)), end())
-        assert ">step 20: 7.00 s</text>" in views.timeline(run).page.partition("around the slowest step")[2], each
+        run = record(start(total=40), *steps(last=40, seconds=each / 100, idle=0.05, slow=(15, 7.0, 5.0)), end())
+        assert ">step 15: 7.00 s</text>" in views.timeline(run).page.partition("around the slowest step")[2], each
     for wide in (13.0, 15.0, 26.4, 40.0, 200.0):
         found = views.steps.labels([{"step": 1234 + i, "seconds": wide} for i in range(4)], [80 + i * wide for i in range(4)],
                                    [wide, wide, wide, wide * 2])
