@@ -76,6 +76,7 @@ def parser() -> argparse.ArgumentParser:
 
     verb = verbs.add_parser("course", help="a workspace with a measured baseline, then JupyterLab")
     verb.add_argument("folder", metavar="DIR")
+    verb.add_argument("--again", action="store_true", help="measure the baseline anew, if there is one")
     verb.set_defaults(run=course)
 
     verb = verbs.add_parser("report", help="what runs measured and how they compare, as text or as a page with figures")
@@ -219,7 +220,7 @@ def _print(result) -> int:
 def course(args) -> int:
     from .course import start
 
-    return start(args.folder)
+    return start(args.folder, again=args.again)
 
 
 def report(args) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -11,10 +12,11 @@ from . import summary, workspace
 from .errors import UsageError
 
 
-def start(folder: Path | str, jupyter: bool | None = None) -> int:
+def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) -> int:
     """Make or complete the workspace, look at the machine, measure a baseline there, then become JupyterLab.
 
-    ``jupyter=None``: only in a terminal, and not where ``CI`` is set. Returns the exit code where JupyterLab is not started.
+    ``jupyter=None``: only in a terminal, and not where ``CI`` is set. ``again``: a baseline that is there is measured anew.
+    Returns the exit code where JupyterLab is not started.
     """
     folder = Path(folder).expanduser().resolve()
     _say(f"workspace {folder}")
@@ -34,7 +36,7 @@ def start(folder: Path | str, jupyter: bool | None = None) -> int:
     size = sizes("laptop")
     baseline = f"train.py --test --model {size.model} --image-size {size.image_size} --batch-size {size.batch_size}"
     _say(f"baseline: {baseline}")
-    job = submit(baseline, name="baseline")
+    job = submit(baseline, name="baseline", again=again)
     shown = not job.found
     for text in _follow(job) if shown else ():
         print(text, end="", flush=True)
@@ -48,9 +50,15 @@ def start(folder: Path | str, jupyter: bool | None = None) -> int:
     if jupyter is None:
         jupyter = sys.stdout.isatty() and not os.environ.get("CI")
     if not jupyter:
-        _say(f"done. To go on: cd {folder} && jupyter lab")
+        _say(f"done. To go on: {_activated()}cd {shlex.quote(str(folder))} && jupyter lab")
         return 0
     return _jupyter(folder)
+
+
+def _activated() -> str:
+    """What puts the environment that we run in before the others of a shell, where it is one of its own."""
+    script = Path(sys.prefix, "bin", "activate")
+    return f". {shlex.quote(str(script))} && " if sys.prefix != sys.base_prefix and script.exists() else ""
 
 
 def _follow(job):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from dlojz.benchmarks import day2, ladder
+from dlojz.benchmarks import day2, ladder, runs
+from dlojz.errors import UsageError
 
 SMALL = ["--model", "resnet18", "--image-size", "32", "--batch-size", "2"]
 
@@ -73,3 +74,28 @@ def test_an_unknown_suite(capsys):
     with pytest.raises(SystemExit) as stop:
         day2.main(["speed"])
     assert stop.value.code == 2 and "there is no suite 'speed'" in capsys.readouterr().err
+
+
+def test_a_ladder_that_is_refused_stops_at_once(capfd, tmp_path):
+    assert ladder.main(["--data", str(tmp_path / "nothing"), "--steps", "5", *SMALL]) == 2
+    said = capfd.readouterr()
+    assert said.err.count("\n") == 1 and said.err.startswith("fp32: ") and "nothing" in said.err and "rung" not in said.out
+    with pytest.raises(SystemExit):
+        ladder.main(["--json", str(tmp_path / "no" / "x.json")])
+    assert "there is no folder" in capfd.readouterr().err
+
+
+def test_what_torchrun_adds_does_not_hide_the_reason(tmp_path):
+    with pytest.raises(UsageError, match="no_such") as refused:
+        runs.run(["--model", "no_such", "--test"], tmp_path / "run", gpus=2)
+    assert "===" not in str(refused.value)
+
+
+def test_a_page_needs_its_results(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        day2.main(["--page", "--out", str(tmp_path / "nothing")])
+    assert "there is no such folder" in capsys.readouterr().err
+
+
+def test_without_a_gpu_there_is_no_synchronised_batch_norm(capsys, tmp_path):
+    assert day2.syncbn(day2.Here("random", 0, 2, cuda=False)) == []

@@ -58,4 +58,6 @@ for name in ("torch", "torchvision", "torchaudio", "triton"):
         pass
 PY
 fi
+echo "setup: installing into $venv; where torch is not there yet, that is several gigabytes"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint "$constraints" --editable ".[$extras]"
+echo "setup: done. In a shell: . $venv/bin/activate"

@@ -86,6 +86,8 @@ def metrics(here: Here) -> list[Trial]:
 
 
 def syncbn(here: Here) -> list[Trial]:
+    if not here.cuda:
+        return []  # torch has it for GPUs only
     return _off_and_on(here, "of each process", "of all processes", "--sync-bn")
 
 
@@ -120,6 +122,8 @@ def measure(suite: str, here: Here, steps: int, extra: list[str], folder: Path, 
             record = run(switches, folder / f"{number:02d}", trial.processes)
         except UsageError as error:
             print(f"{suite}, {trial.name}: {error}", file=sys.stderr)
+            if not rows:
+                break  # the first: all others would be refused as well
             continue
         start = record.start or start
         rows.append(kept(trial.name, trial.switches, record))
@@ -202,12 +206,14 @@ def main(argv=None) -> int:
     parser.add_argument("--data", default="photos", help="for what reads images: photos, or a folder (%(default)s)")
     parser.add_argument("--workers", type=int, help="the most loader processes (two less than the cores)")
     parser.add_argument("--processes", type=int, help="training processes (the GPUs that there are, else 2)")
-    parser.add_argument("--steps", type=int, default=60, help="a run, 10 of them warm-up (%(default)s)")
+    parser.add_argument("--steps", type=int, default=60, help="a run, the first 10 or a fifth of them warm-up (%(default)s)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where to keep what was measured (%(default)s)")
     parser.add_argument("--page", action="store_true", help="make the tables of docs/day2.md anew, and measure nothing")
     args, extra = parser.parse_known_args(argv)
     if unknown := [name for name in args.suites if name not in SUITES]:
         parser.error(f"there is no suite {unknown[0]!r}: expected are {', '.join(SUITES)}")
+    if args.page and not args.out.is_dir():
+        parser.error(f"--out {args.out}: there is no such folder")
     if args.page:
         PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), args.out), encoding="utf-8")
         return 0
@@ -218,12 +224,19 @@ def main(argv=None) -> int:
     gpus = torch.cuda.device_count()
     workers = max(1, machine.cores_allowed() - 2) if args.workers is None else args.workers
     here = Here(args.data, workers, args.processes or gpus or 2, gpus > 0)
+    left = 0
     for suite in args.suites:
+        if not (planned := SUITES[suite][0](here)):
+            print(f"{suite}: this needs a GPU", file=sys.stderr)
+            continue
         with tempfile.TemporaryDirectory() as scratch:
             found = measure(suite, here, args.steps, extra, Path(scratch), lambda some: keep(some, args.out))
         if found["rows"]:
             print(f"kept in {keep(found, args.out)}")
-    return 0
+        left += len(planned) - len(found["rows"])
+    if left:
+        print(f"{left} of the runs were refused, or failed before they began", file=sys.stderr)
+    return int(left > 0)
 
 
 if __name__ == "__main__":

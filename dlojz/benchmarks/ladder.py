@@ -48,7 +48,7 @@ def main(argv=None) -> int:
     parser.add_argument("--model")
     parser.add_argument("--image-size", type=int)
     parser.add_argument("--batch-size", type=int)
-    parser.add_argument("--steps", type=int, default=60, help="per rung, 10 of them warm-up (%(default)s)")
+    parser.add_argument("--steps", type=int, default=60, help="per rung, the first 10 or a fifth of them warm-up (%(default)s)")
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--amp", choices=["bf16", "fp16"], default="bf16")
     parser.add_argument("--gpus", type=int, default=1)
@@ -57,6 +57,8 @@ def main(argv=None) -> int:
     parser.add_argument("--keep", type=Path, help="keep the runs in this folder")
     parser.add_argument("extra", nargs="*", help="after --: more switches for each run")
     args = parser.parse_args(argv)
+    if args.json and not args.json.parent.is_dir():
+        parser.error(f"--json {args.json}: there is no folder {args.json.parent}")
     import torch
 
     cuda = torch.cuda.is_available()
@@ -74,7 +76,9 @@ def main(argv=None) -> int:
                 record = run([*common, *switches, *args.extra], (args.keep or Path(scratch)) / name, args.gpus)
             except UsageError as error:
                 print(f"{name}: {error}", file=sys.stderr)
-                continue
+                if rows:
+                    continue
+                return 2  # the first: all others would be refused as well
             rows.append(row(name, switches, record))
             print(*table(rows).splitlines()[-1 if len(rows) > 1 else 0 :], sep="\n", flush=True)
             start = record.start

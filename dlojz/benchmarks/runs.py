@@ -8,7 +8,9 @@ from pathlib import Path
 
 from .. import paths, records, summary
 from ..errors import UsageError
+from ..jobs.states import last_error
 
+REFUSED = ("usage", "data")
 TRAIN = paths.PACKAGE / "reference" / "train.py"
 
 
@@ -21,15 +23,19 @@ def loader_switches(workers: int, cuda: bool) -> list[str]:
 
 
 def run(switches: list[str], folder: Path, gpus: int = 1) -> records.Record:
-    """One training run, to its record. Raises UsageError with the end of what it printed where it failed."""
+    """One training run, to its record, which also says why a run has failed. Raises UsageError where it was refused: it would be
+    every time."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}"]
     launcher = [sys.executable, *(torchrun if gpus > 1 else [])]
     folder.mkdir(parents=True)
     ended = subprocess.run([*launcher, str(TRAIN), *switches, "--run-dir", str(folder)], capture_output=True, text=True)
-    (folder / "out.log").write_text(ended.stdout + ended.stderr)
+    (folder / "out.log").write_text(ended.stdout)
+    (folder / "err.log").write_text(ended.stderr)
     record = records.read(folder)
-    if ended.returncode and not record.errors:
-        raise UsageError(f"{' '.join(switches)}: exit code {ended.returncode}: {ended.stderr.strip().splitlines()[-1:]}")
+    refused = [error["message"] for error in record.errors if error.get("kind") in REFUSED]
+    if ended.returncode and (refused or not record.errors):
+        said = refused[0] if refused else last_error(folder / "err.log") or f"exit code {ended.returncode}"
+        raise UsageError(f"{' '.join(switches)}: {said}")
     return record
 
 

@@ -149,7 +149,7 @@ def explained(folder: Path, status: Status) -> Status:
         state = "OUT_OF_MEMORY" if last.get("kind") == "out_of_memory" else status.state
         reason = " ".join(str(last.get("message") or last.get("kind") or status.reason).split())
         return dataclasses.replace(status, state=state, reason=reason[:300])
-    if status.exit_code is not None and (line := _last_error(folder / "err.log")):
+    if status.exit_code is not None and (line := last_error(folder / "err.log")):
         return dataclasses.replace(status, reason=line[:300])
     return status
 
@@ -162,7 +162,7 @@ FIRST = re.compile(r"^Root Cause .*\n(?:.*\n)*? *rank *: (\d+) .*\n *exitcode *:
 WARNING = re.compile(r"^\S+:\d+: \w*Warning: .*(?:\n[ \t]+.*)?$|^(?:\[rank\d+\]:)?\[W\d* .*$", re.MULTILINE)
 
 
-def _last_error(file: Path) -> str:
+def last_error(file: Path) -> str:
     """The line of the error log that says what happened: the last one that reads like a Python error, if there is one, else the
     last that is no warning and not a launcher's. Where torchrun says only how a process ended: that."""
     try:
