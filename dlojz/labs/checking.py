@@ -118,8 +118,8 @@ def _judge(where: Places, folder: Path, session: Session) -> tuple:
         _check_of(lab)(probe)
         for run in probe.runs:
             for rank in run.ranks:
-                if not rank.completed:
-                    raise Unfinished(rank)
+                rank.finish()
+        _nothing_is_called_unwritten(lab, probe)
     except Unmet as unmet:
         look = where.look(unmet.look)
         state, message = WRONG, f"Seen: {unmet.saw}.\nExpected: {unmet.expected}.\nWhere to look: {look}.{where.untouched()}"
@@ -130,19 +130,31 @@ def _judge(where: Places, folder: Path, session: Session) -> tuple:
     return state, (message + where.damaged()).strip(), tuple(probe.verified), tuple(probe.unverified)
 
 
+def _nothing_is_called_unwritten(lab, probe: Probe) -> None:
+    """A `todo` that is left beside what works: each run would say in its log, record and views that it goes without it."""
+    for run in probe.runs:
+        for rank in run.ranks:
+            left = rank.first("todo", lab=lab.id)
+            expect(left is None,
+                   saw=f'`todo("{lab.id}")` is still called, so {rank.said} says that {lab.id} is not written yet and that it '
+                       "goes without it",
+                   expected="what you have written stands in its place; all else is right",
+                   look=left)
+
+
 def _stopped(facts: Facts, where: Places) -> tuple[str, str]:
     """The script ended before the check had seen what it needs: the lab's own fault where its own fence did that."""
     ended, lab = facts.ended, where.lab
     own = where.fence_at(ended)
     place = f", in {where.line(ended)}" if ended.line else ""
-    message = f"Seen: `{facts.command}` {ended.message}{place}."
+    message = f"Seen: {facts.said} {ended.message}{place}."
     if "NVIDIA driver" in ended.message or "not compiled with CUDA" in ended.message:
         return CANNOT_CHECK, f"{message}\nThat line asks for something that only a real GPU has: check it on a machine with one."
     if ended.how == "broken":
         return CANNOT_CHECK, f"{message}\nThat is a fault of the kit, not of your file."
     if own or (ended.file in (None, *lab.files) and where.rest_is_as_it_came()):
-        look = f"the fence {own}" if own else f"the fences of {lab.id}, and what the rest of the file needs from them"
-        expected = "it trains for a few steps and ends" if facts.trains else "it returns"
+        look = f"the fence {own}" if own else where.needed_by_the_rest(ended.file or facts.script)
+        expected = "it trains for a few steps and ends" if facts.trains else "it ends without an error"
         if ended.how == "completed":
             expected = "it goes on to what this lab asks for"
         return WRONG, f"{message}\nExpected: {expected}.\nWhere to look: {look}.{where.untouched()}"
@@ -195,6 +207,14 @@ class Places:
         if isinstance(at, str):
             return f"the fence {at}, {self.line_of(at)}" if at in self.fences else f"where the fence {at} was"
         return self.line(at) if at and at.line else f"the fences of {self.lab.id} in {' and '.join(self.texts)}"
+
+    def needed_by_the_rest(self, file: str) -> str:
+        """Where to look when the rest of this file can't do with what its fences give it."""
+        here = [fence for fence in self.fences if self.lab.file_of(fence) == file] or list(self.fences)
+        if len(here) == 1:
+            return f"{self.look(here[0])}, and what the rest of the file needs from it"
+        among = f" in {file}" if len(here) < len(self.fences) else ""
+        return f"the fences of {self.lab.id}{among}, and what the rest of the file needs from them"
 
     def line_of(self, fence: str) -> str:
         """Where one of its fences begins."""

@@ -263,12 +263,19 @@ def test_it_is_attempted_when_one_fence_of_one_file_is(here, session):
     ("pair.count", "1 / 0\n", r"`hunt/count.py 3` stops with ZeroDivisionError.*line 11 of hunt/count.py.*the fence pair.count"),
     ("pair.count", "while True: pass\n", "still running after 5 seconds, in line 11 of hunt/count.py, `while True: pass`"),
     ("pair.count", "exit()\n", r"ran to its end, in line 11 of hunt/count.py.*the fence pair.count"),
-    ("pair.mix", "def mix(a, b):\n    return a / 'x'\n", r"`mixed in mix.py` stops with TypeError.*line 7 of mix.py, `return a"),
+    ("pair.mix", "def mix(a, b):\n    return a / 'x'\n",
+     r"the check's use of `mix.py` stops with TypeError.*line 7 of mix.py, `return a"),
     ("pair.mix", "def mix(a, b):\n    while True: pass\n", "still running after 5 seconds, in line 7 of mix.py"),
-    ("pair.mix", "mix = None\n", "`mixed in mix.py` stops with TypeError: 'NoneType' object is not callable.*the fences of pair"),
-    ("pair.mix", "def mixed(a, b): pass\n", "stops with AttributeError: module 'mix' has no attribute 'mix'.*the fences of pair"),
-    ("pair.mix", "import os\nos.kill(os.getpid(), 9)\n", "`mixed in mix.py` was ended by the signal SIGKILL"),
-    ("pair.mix", "raise SystemExit\n", "`mixed in mix.py` ends with exit code 0"),
+    ("pair.mix", "mix = None\n",
+     r"stops with TypeError: 'NoneType' object is not callable, where the check has `result = module.mix\("
+     r".*Expected: it ends without an error.*the fence pair.mix, line 5 of mix.py, and what the rest of the file needs from it"),
+    ("pair.mix", "def mixed(a, b): pass\n", "stops with AttributeError: module 'mix' has no attribute 'mix'.*the fence pair.mix"),
+    ("pair.count", "for _ in range(int(sys.argv[1])):\n    steps += 1\ntodo('pair')\n",
+     r"`todo\(\"pair\"\)` is still called, so `hunt/count.py 3` says that .*line 13 of hunt/count.py, `todo\('pair'\)`"),
+    ("pair.mix", "from dlojz import todo\ndef mix(a, b):\n    todo('pair')\n    return (a + b) / 2\n",
+     "is still called, so the check's use of `mix.py` says that pair is not.*line 8 of mix.py"),
+    ("pair.mix", "import os\nos.kill(os.getpid(), 9)\n", "the check's use of `mix.py` was ended by the signal SIGKILL"),
+    ("pair.mix", "raise SystemExit\n", "the check's use of `mix.py` ends with exit code 0"),
 ])
 def test_what_is_wrong_is_named_with_its_file_and_line(here, session, name, body, said):
     workspace.create(here, ["pair"])
@@ -276,6 +283,16 @@ def test_what_is_wrong_is_named_with_its_file_and_line(here, session, name, body
     outcome = run_check("pair", here, Limits(seconds=5) if "5 seconds" in said else PLENTY, session)
     assert outcome.state == WRONG and re.search(said, outcome.message, re.DOTALL), outcome.message
     assert not session.descendants()
+
+
+@pytest.mark.parametrize("name, body", [
+    ("pair.count", "for _ in range(int(sys.argv[1])):\n    steps += 1\nif steps > 9:\n    todo('pair')\n"),
+    ("pair.count", "for _ in range(int(sys.argv[1])):\n    steps += 1\ntodo('seek')\n"),
+], ids=["of what it can't do", "of another lab"])
+def test_what_is_said_to_be_unwritten_counts_where_it_is_said(here, session, name, body):
+    workspace.create(here, ["pair"])
+    write(here, name, body)
+    assert run_check("pair", here, PLENTY, session).state == SOLVED
 
 
 def test_a_file_that_is_no_python_is_named(here, session):
@@ -310,6 +327,19 @@ def test_a_call_in_two_processes(tmp_path, session):
     session.begin(PLENTY)
     facts = Probe(session, tmp_path, "sums.py", tmp_path / "calls.py").call("sums.py", "sums", ranks=2)
     assert [rank.need("total").value for rank in facts.ranks] == [3, 3] and facts.completed
+
+
+def test_a_call_is_named_as_the_check_says(tmp_path, session):
+    (tmp_path / "sums.py").write_text("total = None\n")
+    calls = tmp_path / "lab" / "calls.py"
+    calls.parent.mkdir()
+    calls.write_text("def sums(module, note):\n    half(module)\n\ndef half(it):\n    return max(it.total)\n")
+    session.begin(PLENTY)
+    probe = Probe(session, tmp_path, "sums.py", calls)
+    facts = probe.call("sums.py", "sums", "a sum of `sums.py`", ranks=2)
+    assert [rank.said for rank in facts.ranks] == ["a sum of `sums.py`", "a sum of `sums.py` (rank 1)"]
+    why = "TypeError: 'NoneType' object is not iterable, where the check has `return max(it.total)`"
+    assert facts.ended.message == f"stops with {why}"
 
 
 # --- for authors ---------------------------------------------------------------------------------------------------------

@@ -286,6 +286,17 @@ def test_a_profiler_with_a_schedule(run):
     assert len(facts.all("profiler.start")) == len(facts.all("profiler.stop")) == 1
 
 
+def test_a_handler_that_fails(run):
+    facts = run("profiling", """
+        with profile(schedule=schedule(wait=0, warmup=1, active=1), on_trace_ready=lambda: None) as profiler:
+            profiler.step()
+            profiler.step()
+    """, TRACED, completed=False)
+    failed = facts.need("profiler.unready")
+    assert failed.kind == "TypeError" and "takes 0 positional arguments" in failed.message
+    assert failed.line == facts.need("error").line
+
+
 def test_a_profiler_without_one(run):
     facts = run("profiling", """
         profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True)

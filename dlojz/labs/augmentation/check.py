@@ -20,7 +20,7 @@ def check(probe):
     for name in ("cutmix", "cutmix_batch"):
         cutmix(run, name)
     whole_batches(run)
-    placed(probe.call("augment.py", "on_a_gpu", observe=["transfers"], **gpus))
+    placed(probe.call("augment.py", "on_a_gpu", "the check's use of `augment.py` on a GPU", observe=["transfers"], **gpus))
     trains(probe)
     probe.verified.append("RandAugment draws anew for each image, and gives uint8 back")
     probe.verified.append("lambda follows Beta(alpha, alpha); the model's random numbers stay as they are without augmentation")

@@ -62,9 +62,11 @@ class Probe:
         started = self.session.start(self.root, script, shlex.split(given), ranks=ranks, observe=observe, options=options)
         return self._facts(started, script, f"{script} {switches}".strip(), trains="layers" in observe)  # which counts the steps
 
-    def call(self, script: str, function: str, *, ranks: int = 1, observe: Iterable[str] = (), **options) -> Facts:
+    def call(self, script: str, function: str, said: str = "", *, ranks: int = 1, observe: Iterable[str] = (),
+             **options) -> Facts:
         """Imports a file of the lab and calls ``function(module, note)`` of the lab's own calls.py with it; returns at once.
 
+        ``said``: what that is to the trainee, who knows nothing of calls.py, as a message names it ("a second process (rank 1)").
         The function does something with what the trainee has written in ``module``, and notes what it finds with
         ``note("what", name=value, …)``: facts, which are read like those of a run. Both have a process of their own, under the
         same limits; an exception in the trainee's file is reported with its line. ``observe``: which observers watch it (none);
@@ -72,10 +74,10 @@ class Probe:
         """
         started = self.session.start(self.root, script, [], ranks=ranks, observe=observe, options=options,
                                      call=(self.calls, function))
-        return self._facts(started, script, f"{function} in {script}", trains=False)
+        return self._facts(started, script, script, trains=False, called=said or f"the check's use of `{script}`")
 
-    def _facts(self, started: list, script: str, command: str, trains: bool) -> Facts:
-        facts = Facts(self.session, started, self.root, script, command, trains)
+    def _facts(self, started: list, script: str, command: str, trains: bool, called: str = "") -> Facts:
+        facts = Facts(self.session, started, self.root, script, command, trains, called=called)
         self.runs.append(facts)
         return facts
 

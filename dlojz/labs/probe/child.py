@@ -57,6 +57,7 @@ def _run(request: dict) -> int:
     _stand_in(request["options"])
     watched, modes = _install(log, request["observe"], request["options"])
     _notice_ends(log)
+    _hear_todos(log)
     with contextlib.ExitStack() as stack_of_modes:
         for mode in modes:
             stack_of_modes.enter_context(mode)
@@ -75,6 +76,7 @@ def _execute(log: Log, script: str, call: list[str] | None) -> int:
         else:
             trainees = _module(os.path.splitext(os.path.basename(script))[0], script)
             calls, function = call
+            log.called = (calls, trainees)
             getattr(_module("calls", calls), function)(trainees, log.note)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
@@ -152,6 +154,21 @@ def _notice_ends(log: Log) -> None:
     faults.explain, os._exit = explained, left
     for parser in (argparse.ArgumentParser, switches.Parser):  # the second has an error() of its own
         parser.error = noticed(parser.error)
+
+
+def _hear_todos(log: Log) -> None:
+    """``todo``: a fence says of a lab that it is not written, in whatever process and as often as it does: noted once a line."""
+    from .. import unwritten
+
+    noted = set()
+
+    def heard(lab):
+        said = {"what": "todo", "step": log.step, **log.caller(), "lab": lab}
+        if (said["file"], said["line"], lab) not in noted:
+            noted.add((said["file"], said["line"], lab))
+            log.write(said)
+
+    unwritten.heard = heard
 
 
 # ----------------------------------------------------------------------------------------------------------------- limits

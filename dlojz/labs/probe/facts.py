@@ -31,18 +31,26 @@ class Facts:
     """Begins to run when it is made, and waits for the end of the run when it is first read.
 
     ``script`` is a file of the trainee's folder ``root``. ``ranks``: the facts of each process, where there are several; those of
-    rank 0 are this one. ``trains``: whether a run that ends without having trained has ended too early.
+    rank 0 are this one. ``trains``: whether a run that ends without having trained has ended too early. ``called``: how a message
+    names what is no run of ``command`` but a call.
     """
 
-    def __init__(self, session, processes, root: Path, script: str, command: str, trains: bool = True, ranks=None):
-        self.root, self.script, self.command, self.trains = root, script, command, trains
+    def __init__(self, session, processes, root: Path, script: str, command: str, trains: bool = True, ranks=None,
+                 called: str = ""):
+        self.root, self.script, self.command, self.trains, self.called = root, script, command, trains, called
         self._session = session
         self._processes = processes
         self._process = processes[0]
         self._events: list[Event] | None = None
         self.ranks: list[Facts] = ranks or [self]
         for rank, process in enumerate(processes[1:], 1):
-            self.ranks.append(Facts(session, [process], root, script, f"{command} (rank {rank})", trains, self.ranks))
+            named = f"{called} (rank {rank})" if called else ""
+            self.ranks.append(Facts(session, [process], root, script, f"{command} (rank {rank})", trains, self.ranks, named))
+
+    @property
+    def said(self) -> str:
+        """What ran, as a message names it."""
+        return self.called or f"`{self.command}`"
 
     @property
     def events(self) -> list[Event]:
@@ -77,6 +85,11 @@ class Facts:
             if event.line is not None and len(seen) >= max(2, total - 1):
                 return event
         return None
+
+    def finish(self) -> None:
+        """Waits for the end. Raises Unfinished unless it has completed."""
+        if not self.completed:
+            raise Unfinished(self)
 
     @property
     def completed(self) -> bool:
@@ -113,7 +126,8 @@ class Facts:
             return ending(self._stood(), "alone", "waited for another process that had ended already")
         if error := self.first("error"):
             said = f": {error.message}" if error.message else ""
-            return ending(error, "error", f"stops with {error.kind}{said}")
+            asked = f", where the check has `{error.asked}`" if error.get("asked") else ""
+            return ending(error, "error", f"stops with {error.kind}{said}{asked}")
         if os.WIFSIGNALED(status):
             name = signal.Signals(os.WTERMSIG(status)).name
             return ending({}, "signal", f"was ended by the signal {name}")
@@ -121,7 +135,8 @@ class Facts:
         if end and not end.code and (end.step if self.trains else not left):
             return ending(left[-1] if left else {}, "completed", "ran to its end")
         code = os.waitstatus_to_exitcode(status)
-        trained = f"after {events[-1].step} steps" if events and events[-1].step else "before it had trained"
+        early = "before it had trained" if self.trains else "before the check was through with it"
+        trained = f"after {events[-1].step} steps" if events and events[-1].step else early
         return ending(left[-1] if left else {}, "exit", f"ends with exit code {code} {trained}")
 
     def _stood(self) -> dict:

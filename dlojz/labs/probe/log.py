@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import linecache
 import os
 import sys
 from collections import Counter
@@ -28,6 +29,7 @@ class Log:
         self.loss: float | None = None
         self.quiet = False
         self.place = None  # (tensor) -> its device, as text
+        self.called: tuple | None = None  # the lab's calls.py and the trainee's module, while it does something with it
         self._torch = torch_folder
         self._kinds: dict[str, str] = {}
         self._counts: Counter = Counter()
@@ -104,7 +106,20 @@ def error(failure: BaseException, log: Log) -> dict:
     found = {"what": "error", "step": log.step, "kind": type(failure).__name__, "message": message, "line": None, "file": None}
     if isinstance(failure, SyntaxError) and failure.filename and log.is_own(failure.filename):
         return found | {"line": failure.lineno, "file": log.name(failure.filename), "message": failure.msg}
-    return found | place(failure, log)
+    found |= place(failure, log)
+    return found if found["line"] is not None else found | {"asked": _asked(failure, log)}
+
+
+def _asked(failure: BaseException, log: Log) -> str:
+    """The line of calls.py that uses the trainee's module, where none of the trainee's own is to blame; empty where none does."""
+    calls, module = log.called or ("", None)
+    found, trace = "", failure.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_code.co_filename == calls and any(value is module for value in frame.f_locals.values()):
+            found = linecache.getline(calls, trace.tb_lineno).strip()
+        trace = trace.tb_next
+    return found
 
 
 def place(failure: BaseException, log: Log) -> dict:

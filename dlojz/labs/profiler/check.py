@@ -14,12 +14,13 @@ RECORDS = ("record", "record_and_save")
 
 def check(probe):
     run = probe.run(f"--profile --data random --test-steps {STEPS}", observe=WATCH)
-    other = probe.call("train.py", "another_rank", observe=WATCH)
+    other = probe.call("train.py", "another_rank", "a second process (rank 1) of `train.py --profile`", observe=WATCH)
     plain = probe.run("", observe=WATCH)
-    is_made_where_asked_for(run, other, plain)
+    is_made_where_asked_for(run, plain)
+    for each in (run, plain):
+        each.finish()
+    no_other_makes_one(other)
     probe.verified.append("with --profile the main process makes a profiler, and no other; without it none is made")
-    if not run.completed:
-        return  # what stopped it is then said
     hears_of_each_step(run)
     probe.verified.append("the profiler hears of each step once")
     traces_a_few_steps(run)
@@ -31,7 +32,7 @@ def check(probe):
     probe.unverified.append(f"that a run of fewer than {STEPS} steps leaves a trace as well")
 
 
-def is_made_where_asked_for(run, other, plain):
+def is_made_where_asked_for(run, plain):
     expect(run.first("profiler.made") or not run.completed,
            saw=f"`{run.command}` makes no profiler",
            expected="with --profile a `torch.profiler.profile` goes with the loop",
@@ -46,6 +47,16 @@ def is_made_where_asked_for(run, other, plain):
            saw="without --profile there is a profiler all the same, and profiling is not free",
            expected="a profiler only where --profile asks for one",
            look=unasked)
+    # The line that stops is the one that tells the profiler of a step, and what is at fault is called from there.
+    failed = run.first("profiler.unready")
+    expect(failed is None,
+           saw=f"`{run.command}`: what the profiler is to call when the trace is ready stops with {failed and failed.kind}: "
+               f"{failed and failed.message}",
+           expected="`on_trace_ready` is given something that takes one argument, the profiler, and writes its trace",
+           look=made)
+
+
+def no_other_makes_one(other):
     other.need("trained")
     second = other.first("profiler.made") or other.first("profiler.step")
     expect(second is None,

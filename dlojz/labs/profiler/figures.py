@@ -163,6 +163,8 @@ def counted(*jobs: Job | str) -> View:
             continue
         names.append(run.name)
         columns.append(_numbers(facts))
+        if not facts.marked:
+            notes.append(f"{run.name}: no step is marked in its trace: its numbers are for all of it")
     if not columns:
         title = "Counted in the traces: nothing"
         return View("counted", "\n".join([title, *notes]), headline(title) + "".join(map(quiet, notes)))
@@ -173,12 +175,10 @@ def counted(*jobs: Job | str) -> View:
 
 
 def _numbers(facts) -> dict[tuple[str, str], float]:
-    steps = facts.trace.steps
-    asked = [call.name for call in facts.trace.calls
-             if call.kind == "op" and steps and steps[0].begin <= call.begin < steps[-1].end]
+    """As `views.trace` counts them: operators of the training itself, not the loader's."""
     found = {("a step", "ms"): facts.seconds * 1000, ("waits for the loader", "ms"): facts.loader * 1000,
-             ("operators", "calls"): len(asked) / max(1, len(steps)),
-             ("values asked for", "aten::item"): asked.count("aten::item") / max(1, len(steps))}
+             ("operators", "calls"): facts.called,
+             ("values asked for", "aten::item"): facts.reads.count if facts.reads is not None else 0.0}
     if facts.on_gpu:
         found["the GPU is busy", "%"] = facts.busy * 100
     if run := facts.launches:

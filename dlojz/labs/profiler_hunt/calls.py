@@ -7,7 +7,7 @@ import mmap
 import struct
 import tracemalloc
 import zipfile
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import torch
@@ -18,6 +18,7 @@ from dlojz import paths, records
 from dlojz.labs.profiler_hunt import bench
 
 BATCH, STEPS = 8, 12
+BATCHES = (8, 32)
 ASKING = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__)  # what reads values without an operation of its own
 PUTTING = (torch.Tensor.index_put_, torch.Tensor.index_put, torch.index_put_, torch.index_put)
 SIZED = ("_unique2", "unique_dim", "unique_consecutive", "bincount", "nonzero", "masked_select", "_coalesce")  # by values
@@ -40,9 +41,20 @@ def shapes(module, note):
 
 
 def letters(module, note):
-    """``table``: what the tables hold, the trainee's and the kit's."""
+    """``table``: what the tables hold, the trainee's and the kit's. ``counting``: how many operations it takes to count a batch
+    of each of these sizes."""
     mine, kits = train(module, note)
     note("table", mine=mine.tolist(), kits=kits.tolist())
+    note("counting", batches=BATCHES, operations=[operations_to_count(module, size) for size in BATCHES])
+
+
+def operations_to_count(module, size: int) -> int:
+    """Of a batch of this size, the second time: what is made once may be kept."""
+    confusion, (_, labels) = torch.zeros(module.LETTERS, module.LETTERS, dtype=torch.int64), module.letters(size, "cpu")
+    for _ in range(2):
+        with Body() as body:
+            module.count(confusion, labels, torch.randn(size, module.LETTERS))
+    return body.operations
 
 
 def letters_on_a_gpu(module, note):
@@ -56,7 +68,13 @@ def letters_on_a_gpu(module, note):
 
 
 def faces(module, note):
+    """``asked``: the operations of a step with twice as many answers; None where what is written can't do with other than 40."""
     train(module, note)
+    module.ANSWERS *= 2
+    more = Watched("more")
+    with suppress(Exception):
+        module.train(more)
+    note("asked", answers=module.ANSWERS, operations=more.operations[-1] if more.operations else None)
 
 
 def train(module, note, around=None):

@@ -7,19 +7,25 @@ FEW = 4  # operations more than the kit's own, for each letter of a batch
 
 
 def check(probe):
-    shapes, letters, faces = (probe.call(f"hunt/slow_{name}.py", name) for name in ("shapes", "letters", "faces"))
+    shapes, letters, faces = (trained(probe, name) for name in ("shapes", "letters", "faces"))
     shapes_are_unpacked_once(shapes)
     learns_as_before(shapes, "slow_shapes.py", "profiler_hunt.shapes")
     probe.verified.append("slow_shapes.py: the archive is unpacked once, and a batch takes from memory what it needs")
     letters_are_counted_at_once(letters)
     learns_as_before(letters, "slow_letters.py", "profiler_hunt.letters")
-    letters_stay_on_the_gpu(probe.call("hunt/slow_letters.py", "letters_on_a_gpu", gpus=1))
+    letters_stay_on_the_gpu(probe.call("hunt/slow_letters.py", "letters_on_a_gpu",
+                                       "`count` of `hunt/slow_letters.py`, given a batch on a GPU,", gpus=1))
     probe.verified.append("slow_letters.py: a few operations count a batch, no step asks for a value, and the table is right")
     faces_are_answered_at_once(faces)
     learns_as_before(faces, "slow_faces.py", "profiler_hunt.faces")
     probe.verified.append("slow_faces.py: a step takes as few operations for 40 answers as for one")
     probe.unverified.append("waiting on a real GPU: that no step waits is judged by operations that are known to make it wait")
     probe.unverified.append("how much faster they are: compare your runs")
+
+
+def trained(probe, name):
+    file = f"hunt/slow_{name}.py"
+    return probe.call(file, name, f"a short training of `{file}`")
 
 
 def shapes_are_unpacked_once(run):
@@ -59,6 +65,13 @@ def letters_are_counted_at_once(run):
            saw=f"slow_letters.py: a step with {BATCH} letters comes to {training.operations[-1]:,} operations, most to count",
            expected="a few operations count the whole batch, however many letters it has",
            look="profiler_hunt.letters")
+    counting = run.need("counting")
+    (few, many), (small, large) = counting.operations, counting.batches
+    expect(many <= few,
+           saw=f"slow_letters.py: it takes {few} operations to count {small} letters, and {many} to count {large}: each letter, "
+               "or each few of them, is counted by itself",
+           expected="as many operations for a large batch as for a small one; on a GPU each of them is a kernel to start",
+           look="profiler_hunt.letters")
     counted, there = (sum(map(sum, each)) for each in (table.mine, table.kits))
     expect(counted == there,
            saw=f"slow_letters.py: the table has counted {counted} letters out of {there}",
@@ -87,6 +100,12 @@ def faces_are_answered_at_once(run):
     expect(more < ANSWERS,
            saw=f"slow_faces.py: a step comes to {training.operations[-1]:,} operations, so some are still done answer by answer",
            expected="all answers come out of the same few operations, and so does their loss",
+           look="profiler_hunt.faces")
+    asked = run.need("asked")
+    expect(asked.operations is None or asked.operations <= training.operations[-1],
+           saw=f"slow_faces.py: a step comes to {training.operations[-1]:,} operations, and with ANSWERS = {asked.answers} to "
+               f"{asked.operations or 0:,}, so the answers are still done in pieces",
+           expected="all answers come out of the same few operations, however many there are, and so does their loss",
            look="profiler_hunt.faces")
 
 

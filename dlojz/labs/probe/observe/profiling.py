@@ -6,6 +6,7 @@
 ``profiler.start``    it begins: at the entry of a `with`, or by `start()`
 ``profiler.step``     `step()` was called: number (from 1), action (what it does from here on: none, warmup, record,
                       record_and_save)
+``profiler.unready``  what it is to call when a trace is ready has failed: kind and message of the error
 ``profiler.trace``    a trace was exported: path, written (whether the file is there and not empty)
 ``profiler.stop``     it has ended
 ``record_function``   a named region begins: name; ``by`` says whether the trainee, the kit or a part of torch asked for it
@@ -54,6 +55,8 @@ class Observer:
         @functools.wraps(original)
         def made(profiler, *args, **kwargs):
             original(profiler, *args, **kwargs)
+            if profiler.on_trace_ready is not None:
+                profiler.on_trace_ready = self.noting_failure(profiler.on_trace_ready)
             given = signature.bind(profiler, *args, **kwargs).arguments
             numbers = self.schedules.get(given.get("schedule"))
             defaults = dict.fromkeys(NUMBERS) if numbers is None else {"repeat": 0, "skip_first": 0, **numbers}
@@ -63,6 +66,17 @@ class Observer:
                           **{name: bool(given.get(name, False)) for name in FLAGS})
 
         return made
+
+    def noting_failure(self, handler):
+        def called(profiler):
+            try:
+                return handler(profiler)
+            except Exception as error:
+                message = " ".join(str(error).split())[:300].rstrip(".")
+                self.log.note("profiler.unready", kind=type(error).__name__, message=message)
+                raise
+
+        return called
 
     def noting(self, original, what):
         @functools.wraps(original)
