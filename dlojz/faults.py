@@ -51,7 +51,9 @@ def explain(error: BaseException, memory: dict | None = None) -> dict:
     if isinstance(error, KeyboardInterrupt):
         return {"kind": "signal", "message": "interrupted from the keyboard.", "advice": ""}
     if _is_out_of_memory(error):
-        return {"kind": "out_of_memory", "message": message[:300], **_memory_advice(memory)}
+        said = re.sub(r"^\[enforce fail at [^]]*\] ?(\.|err == 0\.)? ?", "", message)  # as the CPU's allocator puts it
+        said = re.sub(r"\b(\d{7,}) bytes", lambda found: f"{int(found[1]) / 1e9:,.2f} GB", said)
+        return {"kind": "out_of_memory", "message": said[:300], **_memory_advice(memory)}
     lost = isinstance(error, RuntimeError) and any(words in message.lower() for words in LOST_RANK)
     if lost or type(error).__name__.startswith("Dist"):
         said = re.sub(r"^\[\S+\] | This is typically caused .*", "", message)  # gloo's source files, and guesses

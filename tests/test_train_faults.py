@@ -43,6 +43,14 @@ def test_out_of_memory_in_its_many_forms(error):
     assert faults.explain(error)["kind"] == "out_of_memory"
 
 
+def test_out_of_memory_in_gigabytes():
+    error = RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+                         "allocate 307200000000 bytes. Error code 12 (Cannot allocate memory)")
+    assert faults.explain(error)["message"] == ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 307.20 GB. "
+                                                "Error code 12 (Cannot allocate memory)")
+    assert faults.explain(MemoryError("9 bytes of 10"))["message"] == "9 bytes of 10"
+
+
 @pytest.mark.parametrize("error, kind", [
     (RuntimeError("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"), "lost_rank"),
     (RuntimeError("[../third_party/gloo/gloo/transport/tcp/pair.cc:446] Connection reset by peer"), "lost_rank"),

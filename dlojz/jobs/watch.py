@@ -303,10 +303,12 @@ def follow_in_lines(watched: Watched, every: float, timeout: float | None, say=p
 
 # --- as HTML -------------------------------------------------------------------------------------------------------------
 
-COLOURS = {"RUNNING": "#1a7fd4", "PENDING": "#8a8a8a", "COMPLETED": "#2f9e5f", "CANCELLED": "#c98500", "TIMEOUT": "#c98500"}
+COLOURS = {"RUNNING": "#1a7fd4", "PENDING": "#8a8a8a", "COMPLETED": "#2f9e5f", "CANCELLED": "#c98500", "TIMEOUT": "#c98500",
+           "UNKNOWN": "#8a8a8a"}  # of dots and bars: as letters they can't be read on every page
 FAILED = "#d93a3f"
 CUT = "overflow: hidden; text-overflow: ellipsis; white-space: nowrap"
 BAR = "height: 8px; border-radius: 4px"
+DOT = "display: inline-block; width: 8px; height: 8px; border-radius: 50%; margin-right: 5px"
 LOG = (
     "margin: 2px 0 8px; padding: 6px 8px; max-height: 22em; overflow: auto; font-size: 12px; line-height: 1.35; "
     "background: rgba(128, 128, 128, .12); border-left: 3px solid rgba(128, 128, 128, .5)"
@@ -316,13 +318,14 @@ LOG = (
 def row_html(row: Row) -> str:
     """One line: name, state, bar, words. The bar and the words take the notebook's own colours."""
     colour = COLOURS.get(row.state, FAILED)
+    mark = f'<span style="{DOT}; background: {colour}"></span>'
     part = min(1.0, row.done / row.total) if row.total else 0.0
     run, words = html.escape(row.run), html.escape(row.words)
     cut = CUT if row.active else "overflow-wrap: anywhere"  # lines keep their height while they change
     return (
         '<div style="display: flex; gap: 10px; align-items: baseline; line-height: 22px; font-size: 13px">'
         f'<span style="flex: 0 0 9em; {CUT}" title="{run}">{run}</span>'
-        f'<span style="flex: 0 0 9.5em; color: {colour}; font-weight: 600; font-size: 11px">{html.escape(row.state)}</span>'
+        f'<span style="flex: 0 0 11em; font-weight: 600; font-size: 11px">{mark}{html.escape(row.state)}</span>'
         f'<span style="flex: 0 0 120px; background: rgba(128, 128, 128, .25); {BAR}" title="{part:.0%}">'
         f'<span style="display: block; width: {part:.1%}; background: {colour}; {BAR}"></span></span>'
         f'<span style="flex: 1 1 0; min-width: 0; {cut}" title="{words}">{words}</span>'

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from .. import summary
 from ..errors import UsageError
+from ..jobs.watch import COLOURS as OF_JOBS
 from ..jobs.watch import duration
 from . import page, runs, words
 from .page import View
 from .runs import Run
 from .svg import BAD, CARE, GOOD, GREY, MEMORY, NAMES, PHASE, SPEED, VERMILLION, Svg, arc, legend, nice_top, short
 
-COLOURS = {"COMPLETED": GOOD, "RUNNING": "#1a7fd4", "PENDING": GREY, "STOPPED": CARE, "TIMEOUT": CARE, "CANCELLED": GREY,
-           "NOT_ENDED": GREY, "UNKNOWN": GREY}
+COLOURS = {**OF_JOBS, "STOPPED": CARE, "NOT_ENDED": GREY}
 TITLES = {
     "PENDING": "waits in the queue",
     "RUNNING": "running",
@@ -128,8 +128,9 @@ def _advice(run: Run) -> str:
         limit, before = run.job.request.seconds if run.job else None, run.start.get("resumed_at") or 0
         if limit and total and done > before:
             which = f"of the {total - before:,} steps that were left" if before else f"of {total:,} steps"
-            return (f"{duration(limit)} were enough for {done - before:,} {which}; all of them need about "
-                    f"{duration(limit + SPARE * (total - done) * _pace(run, limit))}: ask for more time, or do fewer steps.")
+            needed = limit + SPARE * (total - done) * _pace(run, limit)
+            return (f"{duration(limit)} were enough for {done - before:,} {which}; all of them need about {duration(needed)}: "
+                    "ask for more time, or do fewer steps.")
         return "Ask for more time, or do fewer steps."
     return ""
 
@@ -384,12 +385,12 @@ def face_page(run: Run, face: list[str]) -> str:
     colour = COLOURS.get(run.state, BAD)
     if run.state == "COMPLETED":
         more = "".join(page.note(line, CARE) for line in face[1:])
-        return f'<div style="color: {colour}; font-weight: 600; font-size: 13px">{html.escape(face[0])}</div>{more}'
+        return f'<div style="font-weight: 600; font-size: 13px">{page.dot(colour)}{html.escape(face[0])}</div>{more}'
     shape = ICONS.get(run.state, ICONS["FAILED"])
     icon = (f'<svg viewBox="0 0 24 24" width="34" height="34" style="flex: none" aria-hidden="true"><path d="{shape}" '
             f'fill="none" stroke="{colour}" stroke-width="2.4" stroke-linecap="round" stroke-linejoin="round"/></svg>')
     lines = "".join(f'<div style="margin-top: 3px; overflow-wrap: anywhere">{html.escape(line)}</div>' for line in face[1:])
-    title = f'<div style="font-size: 17px; font-weight: 600; color: {colour}">{html.escape(face[0])}</div>'
+    title = f'<div style="font-size: 17px; font-weight: 600">{html.escape(face[0])}</div>'
     return (f'<div style="display: flex; gap: 14px; align-items: center; border-left: 5px solid {colour}; padding: 10px 14px; '
             f'margin: 8px 0; background: rgba(128, 128, 128, .1)">{icon}<div>{title}{lines}</div></div>')
 
@@ -397,10 +398,10 @@ def face_page(run: Run, face: list[str]) -> str:
 def _compared(standing: Standing) -> str:
     out = []
     for name, said in standing.said:
-        colour = {True: GOOD, False: CARE}.get(standing.reached, "inherit") if name == "goal" else "inherit"
+        mark = page.dot(GOOD if standing.reached else CARE) if name == "goal" and standing.reached is not None else ""
         style = f"{page.QUIET}; display: inline-block; min-width: 76px; font-size: 13px"
         label = f'<span style="{style}">{html.escape(name)}</span>'
-        words_ = f'<span style="color: {colour}; font-weight: 600">{html.escape(said)}</span>'
+        words_ = f'<span style="font-weight: 600">{mark}{html.escape(said)}</span>'
         out.append(f'<div style="margin: 2px 0">{label}{words_}</div>')
     return f'<div style="margin-bottom: 10px">{"".join(out)}</div>' if out else ""
 

@@ -57,7 +57,10 @@ class View:
 
 def write(file: str | Path, views: Sequence[View], title: str) -> Path:
     """Several views as one HTML file. Raises UsageError where it can't be written."""
-    path = Path(file).expanduser()
+    try:
+        path = Path(file).expanduser()
+    except TypeError:
+        raise UsageError(f"{type(file).__name__} is no file name: say where to write it, such as save(\"report.html\")") from None
     body = "\n".join(f"<section>{view._repr_html_()}</section>" for view in views)
     try:
         path.write_text(PAGE.format(title=html.escape(title), body=body), encoding="utf-8")
@@ -76,6 +79,12 @@ def quiet(words: str) -> str:
     return f'<div style="{QUIET}; font-size: 13px">{html.escape(words)}</div>'
 
 
+def dot(colour: str) -> str:
+    """A patch of colour before a word: words themselves have the colour of the text, which can be read on any page."""
+    return (f'<span style="display: inline-block; width: 9px; height: 9px; border-radius: 50%; background: {colour}; '
+            'margin-right: 5px"></span>')
+
+
 def note(words: str, colour: str, more: str = "") -> str:
     """A line that must not be overlooked, with a second one in plain type."""
     rest = f'<div style="margin-top: 2px">{html.escape(more)}</div>' if more else ""
@@ -91,7 +100,7 @@ def rows(rows_: Sequence[tuple[str, str]]) -> str:
 
 def table_html(head: Sequence[str], cells: Sequence[Sequence[str]], bars: Mapping[str, Sequence[float]] | None = None,
                colours: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Columns; ``bars``: by heading, how far each cell is filled (0 to 1); ``colours``: by heading, those of the cells' text."""
+    """Columns; ``bars``: by heading, how far each cell is filled (0 to 1); ``colours``: by heading, of a dot in each cell."""
     right = _right(head, cells)
     align = ["right" if is_right else "left" for is_right in right]
     top = "".join(f'<th style="text-align: {side}; padding: 3px 8px; border-bottom: 1px solid {LINE}; vertical-align: bottom">'
@@ -104,9 +113,11 @@ def table_html(head: Sequence[str], cells: Sequence[Sequence[str]], bars: Mappin
             if bars and name in bars:
                 filled = bars[name][number]
                 style += f"; background: linear-gradient(90deg, {BAR} {filled:.1%}, transparent {filled:.1%}); min-width: 90px"
-            if colours and name in colours:
-                style += f"; color: {colours[name][number]}; font-weight: 600"
-            line.append(f'<td style="{style}">{html.escape(cell)}</td>')
+            mark = ""
+            if colours and name in colours and cell:
+                style += "; font-weight: 600"
+                mark = dot(colours[name][number])
+            line.append(f'<td style="{style}">{mark}{html.escape(cell)}</td>')
         out.append(f"<tr>{''.join(line)}</tr>")
     table_ = f'<table style="border-collapse: collapse; font-size: 13px; margin: 6px 0; color: inherit">{"".join(out)}</table>'
     return f'<div style="overflow-x: auto">{table_}</div>'

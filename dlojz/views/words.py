@@ -41,9 +41,10 @@ def number(value: float) -> str:
     """Three or four figures: ``12.3``, ``979``, ``5,600``."""
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else "infinite"
-    size = abs(value)
-    return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}" if size >= 0.1 or not size \
-        else f"{value:.2g}"
+    size = abs(value)  # the limits are where the next format rounds to one figure more: 99.96 is 100, and not 100.0
+    if size >= 9.995:
+        return f"{value:,.0f}" if size >= 99.95 else f"{value:.1f}"
+    return f"{value:.2f}" if size >= 0.0995 or not size else f"{value:.2g}"
 
 
 def loss(value: float) -> str:
@@ -51,22 +52,25 @@ def loss(value: float) -> str:
 
 
 def gigabytes(value: float) -> str:
-    return f"{value / 1e9:.1f} GB" if value >= 1e10 else f"{value / 1e9:.2f} GB"
+    return f"{value / 1e9:.1f} GB" if value >= 9.995e9 else f"{value / 1e9:.2f} GB"
 
 
 def seconds(value: float) -> str:
-    """``3.2 µs``, ``16.0 ms``, ``2.15 s``, ``8 min``, ``1 h 5 min``, ``3 d 4 h``."""
-    if value >= 86400:
+    """``3.2 µs``, ``16.0 ms``, ``2.15 s``, ``5 min 23 s``, ``1 h 5 min``, ``3 d 4 h``."""
+    if value >= 86400 - 30:
         hours = round(value / 3600)
         return f"{hours // 24} d {hours % 24} h"
-    if value >= 100:
+    if value >= 3599.5:
         return duration(value)
-    return f"{number(value)} s" if value >= 1 else f"{number(value * 1000)} ms" if value >= 1e-4 or not value \
+    if value >= 99.5:
+        minutes, rest = divmod(round(value), 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"{number(value)} s" if value >= 0.9995 else f"{number(value * 1000)} ms" if value >= 9.995e-5 or not value \
         else f"{number(value * 1e6)} µs"
 
 
 def ratio(value: float) -> str:
-    return f"{value:.2f}x" if value < 10 else f"{value:.1f}x"
+    return f"{value:.2f}x" if value < 9.995 else f"{value:.1f}x"
 
 
 def share(value: float) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 import runs_by_hand as by_hand
@@ -10,7 +11,10 @@ from runs_by_hand import MEASURED, OUT_OF_MEMORY, VALIDATION, end, folder, job, 
 from dlojz import views
 from dlojz.errors import UsageError
 from dlojz.labs import catalogue
+from dlojz.views import board, page, words
 from dlojz.views.svg import arc
+
+watch = sys.modules["dlojz.jobs.watch"]  # jobs.watch is the verb
 
 
 def rows(view) -> dict[str, str]:
@@ -345,3 +349,37 @@ def test_few_steps_are_a_guess_at_a_whole_training():
     few = views.dashboard(record(start(), *steps()[:3], end()))
     assert rows(few)["a training"].endswith("timed steps)") or rows(few)["a training"].endswith("timed step)")
     assert "a guess" in rows(few)["a training"] and "a guess" not in rows(views.dashboard(record(*MEASURED)))["a training"]
+
+
+def test_states_have_a_colour_beside_their_words_which_can_be_read_on_any_page(tmp_path, monkeypatch):
+    monkeypatch.setattr("dlojz.jobs.job.refresh", lambda jobs: jobs)
+    own = re.compile(r"[\s;\"]color: (?!inherit|var)")
+    for state, colour in board.COLOURS.items():
+        run = job(tmp_path / f"{state.lower()}-001", [start(), *steps(last=6)], state)
+        shown = views.dashboard(run).page
+        assert not own.search(shown) and (f"background: {colour}" in shown or f'stroke="{colour}"' in shown)
+        row = watch.row_html(watch.Row("x-001", state))
+        assert not own.search(row) and f"background: {watch.COLOURS.get(state, watch.FAILED)}" in row
+        assert watch.COLOURS.get(state, colour) == colour, "a state has one colour everywhere"
+    table = page.table_html(["run", "state"], [["a", "failed"], ["b", ""]], colours={"state": ["#d93a3f", "#2f9e5f"]})
+    assert not own.search(table) and "#d93a3f" in table and "#2f9e5f" not in table
+
+
+@pytest.mark.parametrize("value, said", [
+    (0.09999, "100 ms"), (0.099, "99.0 ms"), (0.99996, "1.00 s"), (99.96e-6, "0.10 ms"), (9.996, "10.0 s"), (99.4, "99.4 s"),
+    (100.0, "1 min 40 s"), (323.0, "5 min 23 s"), (480.2, "8 min"), (3599.7, "1 h"), (3900.0, "1 h 5 min"), (86380.0, "1 d 0 h"),
+    (0.0, "0.00 ms"),
+])
+def test_seconds_in_words(value, said):
+    assert words.seconds(value) == said
+
+
+def test_numbers_that_round_up_to_one_figure_more():
+    assert [words.number(value) for value in (99.96, 9.996, 0.0996, 99.94, 9.994)] == ["100", "10.0", "0.10", "99.9", "9.99"]
+    assert words.ratio(9.996) == "10.0x" and words.gigabytes(9.9951e9) == "10.0 GB" and words.gigabytes(9.994e9) == "9.99 GB"
+
+
+def test_a_view_is_saved_to_a_file_that_is_named():
+    for nothing in (None, 3):
+        with pytest.raises(UsageError, match="is no file name: say where to write it"):
+            views.dashboard(record(*MEASURED)).save(nothing)
