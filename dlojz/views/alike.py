@@ -16,10 +16,15 @@ ALONE = ("sync_bn", "find_unused_parameters")  # without effect in a process tha
 def differences(run: Run, base: Run, *more: str) -> list[str]:
     """In what a run is unlike the base, beside the batch size and the number of processes: ``amp bf16 here, off there``.
 
-    ``more``: fields of the start of a record that must be the same, too.
+    ``more``: fields of the start of a record that must be the same, too. Of a run that ended before its start nothing is known
+    that would speak against it.
     """
+    if not run.start:
+        return []
     pairs = {name: (value, base.unlike[name]) for name, value in run.unlike.items()}
     pairs |= {name: (run.start.get(name), base.start.get(name)) for name in more}
+    lacking = [", ".join(sorted(one.unwritten - {"ddp"})) or "nothing" for one in (run, base)]  # ddp has its own note
+    pairs["unwritten labs"] = (lacking[0], lacking[1])
     alone = 1 in (run.start.get("world_size"), base.start.get("world_size"))
     names = [name for name in dict.fromkeys((*base.args, *run.args)) if name not in FREE and not (alone and name in ALONE)]
     pairs |= {name: (run.args.get(name), base.args.get(name)) for name in names}
@@ -41,7 +46,8 @@ def curve(found: Sequence[Run], along: Callable[[Run], int],
 
     ``along``: a run's place on the curve; ``unlike``: what separates two runs. Of curves as long, the first run's counts.
     """
-    base = max(found, key=lambda base: len({along(run) for run in found if not unlike(run, base)}))
+    bases = [run for run in found if run.start] or found[:1]
+    base = max(bases, key=lambda base: len({along(run) for run in found if not unlike(run, base)}))
     apart = [(run, said) for run in found if (said := unlike(run, base))]
     own = [run for run in found if not unlike(run, base)]
     notes = [f"{run.name} is beside the curve, for it can't be compared with {base.name}: {'; '.join(said)}."

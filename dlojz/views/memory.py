@@ -13,6 +13,7 @@ from .svg import BAD, CARE, GREY, MEMORY, POWER, SPEED, Panel, Svg, legend, nice
 STATES = {"adam": 2, "adamw": 2, "lamb": 2}  # numbers that an optimizer keeps per parameter; SGD keeps one with momentum
 # A swatch that is dashed as the line in the picture is.
 DASHED = f"repeating-linear-gradient(90deg, {MEMORY} 0 4px, transparent 4px 7px) center / 100% 3px no-repeat"
+WIDE = 8  # times the largest batch that fitted: what is beyond has no place on the axis
 FAR = 4  # a host's limit is drawn where it is at most so many times the largest measurement
 
 
@@ -36,10 +37,10 @@ def memory_sweep(*jobs) -> View:
     What differs in more is shown beside the curve. Raises UsageError where there is no such run.
     """
     found = runs.several(*jobs)
-    known = [run for run in found if run.start.get("batch_size")]
+    known = [run for run in found if run.batch_size]
     title = "memory and speed against the batch size"
     left_out = [f"{run.name} is left out: {run.unreadable or 'its record does not say its batch size'} ({alike.state(run)})."
-                for run in found if not run.start.get("batch_size")]
+                for run in found if not run.batch_size]
     if not known:
         text = "\n".join([title, *(f"  {line}" for line in left_out)])
         return View(title, text, page.headline(title) + "".join(map(page.quiet, left_out)))
@@ -55,7 +56,12 @@ def memory_sweep(*jobs) -> View:
 
 
 def _batch(run: Run) -> int:
-    return run.start["batch_size"]
+    return run.batch_size or 0
+
+
+def _first(known: Sequence[Run]) -> Run:
+    """The run that says what all of them have in common: one that ended before its start can't."""
+    return next((run for run in known if run.start), known[0])
 
 
 def ended(run: Run) -> bool:
@@ -75,7 +81,7 @@ def fit(points: Sequence[tuple[int, float]]) -> Fit | None:
 
 def reserved(known: Sequence[Run]) -> Fit | None:
     """The line of what the allocator holds, which is what meets the card's limit."""
-    points = [(run.start["batch_size"], run.numbers.get("memory_reserved")) for run in known if ended(run)]
+    points = [(_batch(run), run.numbers.get("memory_reserved")) for run in known if ended(run)]
     return fit([(batch, held) for batch, held in points if held is not None])
 
 
@@ -98,7 +104,7 @@ def table(known: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     for run in known:
         found = run.numbers
         reserved = [words.gigabytes(found["memory_reserved"]) if "memory_reserved" in found else "-"] if on_gpu else []
-        row = [run.name, str(_batch(run)), words.gigabytes(run.memory) if run.memory else "-", *reserved,
+        row = [run.name, f"{_batch(run):,}", words.gigabytes(run.memory) if run.memory else "-", *reserved,
                words.number(found["images_per_second"]) if "images_per_second" in found else "-"]
         if power:
             row += [f"{words.number(found[name])}{unit}" if name in found else "-"
@@ -110,12 +116,13 @@ def table(known: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
 def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
     """What the runs say, in sentences."""
     out = []
-    run, limit = known[0], known[0].limit
+    run = _first(known)
+    limit = run.limit
     if fitted:
         whose = "the model with its gradients and optimizer" + ("" if run.on_gpu else ", Python and its libraries")
         out.append(f"{words.gigabytes(fitted.model)} do not depend on the batch ({whose}); "
                    f"activations take {words.number(fitted.image / 1e6)} MB an image.")
-    elif len({run.start["batch_size"] for run in known if ended(run)}) > 1:
+    elif len({_batch(run) for run in known if ended(run)}) > 1:
         out.append("The runs do not lie on a rising line: what belongs to the model and what to the batch can't be separated.")
     else:
         out.append("Two batch sizes that fit are needed to separate what belongs to the model from what belongs to the batch.")
@@ -126,8 +133,8 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
     if line and limit:
         what = "What the allocator reserves" if run.on_gpu else "The process"
         out.append(f"{what} would fill {of(run)} {words.gigabytes(limit)} at a batch of about {line.largest(limit):,}.")
-    broke = [run.start["batch_size"] for run in known if run.state == "OUT_OF_MEMORY"]
-    held = [run.start["batch_size"] for run in known if run.state == "COMPLETED"]
+    broke = [_batch(run) for run in known if run.state == "OUT_OF_MEMORY"]
+    held = [_batch(run) for run in known if run.state == "COMPLETED"]
     if broke:
         out.append(f"Out of memory at a batch of {min(broke):,}" + (f"; {max(held):,} fitted." if held else "."))
     timed = [run for run in known if "images_per_second" in run.numbers]
@@ -151,10 +158,17 @@ def _going(known: Sequence[Run]) -> list[str]:
 def _figure(known: Sequence[Run], others: Sequence[Run], fitted: Fit | None) -> str:
     """``known``: the runs of the curve. The others are dots, where their memory is that of the same kind of device."""
     width, left, across = 900, 62, 760
-    on_gpu, limit = known[0].on_gpu, known[0].limit
+    first = _first(known)
+    on_gpu, limit = first.on_gpu, first.limit
     others = [run for run in others if run.on_gpu == on_gpu]
     apart = {id(run) for run in others}
     batches = sorted({_batch(run) for run in (*known, *others)})
+    fitting = [_batch(run) for run in (*known, *others) if ended(run)]
+    if fitting and batches[-1] > WIDE * max(fitting):  # what is far beyond stands at the edge, or nothing else has room
+        batches = [batch for batch in batches if batch <= WIDE * max(fitting)]
+        edge = 2.0 * batches[-1]
+    else:
+        edge = float(batches[-1])
     held = [run for run in known if ended(run)]
     drawn = [*(run for run in others if ended(run)), *held]
     highest = max((run.memory for run in drawn), default=0)
@@ -163,7 +177,7 @@ def _figure(known: Sequence[Run], others: Sequence[Run], fitted: Fit | None) -> 
     highest = max(highest, limit or 0)
     top = nice_top(highest * 1.04 / 1e9)
     svg = Svg(width, 500, "memory and images per second against the batch size")
-    x = (0, max(batches) * 1.05)
+    x = (0, edge * 1.05)
     panel = Panel(svg, left, 34, across, 210, x, (0, top))
     if fitted:
         last = max(_batch(run) for run in held)
@@ -176,7 +190,7 @@ def _figure(known: Sequence[Run], others: Sequence[Run], fitted: Fit | None) -> 
     if limit:
         y = panel.py(limit / 1e9)
         svg.line(left, y, left + across, y, BAD, 2, dash="7 5")
-        svg.text(left + 6, y - 6, f"{of(known[0])} {words.gigabytes(limit)}", fill=BAD, weight=600)
+        svg.text(left + 6, y - 6, f"{of(first)} {words.gigabytes(limit)}", fill=BAD, weight=600)
     line = reserved(known) if on_gpu else fitted
     if line and limit:  # on to where it meets the limit, if that is in the picture
         until = min(line.largest(limit), x[1])
@@ -184,18 +198,19 @@ def _figure(known: Sequence[Run], others: Sequence[Run], fitted: Fit | None) -> 
     for run in drawn:
         tip = f"{run.name}, batch {_batch(run)}: {words.gigabytes(run.memory)}"
         svg.dot(*panel.at(_batch(run), run.memory / 1e9), GREY if id(run) in apart else MEMORY, 5, tip)
-    said: set[int] = set()
+    said: set[float] = set()
     for run in (*others, *known):
         batch = _batch(run)
         if run.state == "OUT_OF_MEMORY":
-            px, py = panel.at(batch, (limit / 1e9) if limit else top * 0.96)
+            px, py = panel.at(min(batch, edge), (limit / 1e9) if limit else top * 0.96)
             svg.cross(px, py, GREY if id(run) in apart else BAD, tip=f"{run.name}, batch {batch}: out of memory")
-            if id(run) not in apart and batch not in said:  # above the limit: below it the dashed line may pass
-                said.add(batch)
-                svg.text(px, py - 13, "out of memory", anchor="end" if px > 700 else "middle", fill=BAD, weight=600)
+            if id(run) not in apart and px not in said:  # above the limit: below it the dashed line may pass
+                said.add(px)
+                far = f" at {batch:,}" if batch > edge else ""
+                svg.text(px, py - 13, f"out of memory{far}", anchor="end" if px > 700 else "middle", fill=BAD, weight=600)
         elif run.state in ("FAILED", "TIMEOUT", "CANCELLED"):
             tip = f"{run.name}, batch {batch}: {alike.state(run)}"
-            svg.cross(panel.px(batch), panel.py(0) - 10, GREY if id(run) in apart else CARE, 5, tip)
+            svg.cross(panel.px(min(batch, edge)), panel.py(0) - 10, GREY if id(run) in apart else CARE, 5, tip)
     _speed(svg, known, others, Panel(svg, left, 306, across, 140, x, (0, 1)), batches)
     entries = [("activations", MEMORY + "59"), ("what does not depend on the batch", MEMORY)] if fitted else []
     entries += [("reserved", DASHED)] if line and limit and on_gpu else []
@@ -206,7 +221,7 @@ def _figure(known: Sequence[Run], others: Sequence[Run], fitted: Fit | None) -> 
 
 def _speed(svg: Svg, known: Sequence[Run], others: Sequence[Run], panel: Panel, batches: Sequence[int]) -> None:
     """Images/s below the memory, with power on a second axis where it was measured. The line goes by the fastest of a batch."""
-    timed = [run for run in (*others, *known) if "images_per_second" in run.numbers]
+    timed = [run for run in (*others, *known) if "images_per_second" in run.numbers and _batch(run) <= panel.x1]
     panel.y1 = nice_top(max((run.numbers["images_per_second"] for run in timed), default=1) * 1.05, 4)
     panel.axis_y("images/s", None if timed else [])
     panel.axis_x("images of a batch (per process)", batches)
@@ -214,7 +229,7 @@ def _speed(svg: Svg, known: Sequence[Run], others: Sequence[Run], panel: Panel, 
         svg.text(panel.left + panel.width / 2, panel.top + panel.height / 2, "no timed steps", anchor="middle", fill=GREY)
     best: dict[int, Run] = {}
     for run in known:
-        if "images_per_second" in run.numbers:
+        if any(run is other for other in timed):
             other = best.setdefault(_batch(run), run)
             if run.numbers["images_per_second"] > other.numbers["images_per_second"]:
                 best[_batch(run)] = run
@@ -223,7 +238,7 @@ def _speed(svg: Svg, known: Sequence[Run], others: Sequence[Run], panel: Panel, 
         batch, speed = _batch(run), run.numbers["images_per_second"]
         tip = f"{run.name}, batch {batch}: {words.number(speed)} images/s"
         svg.dot(*panel.at(batch, speed), SPEED if any(run is other for other in known) else GREY, 4.5, tip)
-    powered = [run for run in known if "power" in run.numbers]
+    powered = [run for run in known if "power" in run.numbers and _batch(run) <= panel.x1]
     if powered:
         top = nice_top(max(run.numbers["power"] for run in powered) * 1.05, 4)
         second = Panel(svg, panel.left, panel.top, panel.width, panel.height, (panel.x0, panel.x1), (0, top))

@@ -90,6 +90,9 @@ def test_what_cannot_be_compared_is_beside_the_curve(tmp_path, fields, said):
 def test_what_changes_no_step_and_what_needs_several_processes_may_differ():
     view = scaling(run(1, 0.5), run(2, 0.5, lr=0.2, epochs=9, test=True, sync_bn=True))
     assert "beside" not in repr(view) and "an efficiency of 100%" in repr(view)
+    todo = {"event": "todo", "lab": "amp", "file": "train.py", "line": 3, "message": "amp is not written yet"}
+    view = scaling(run(1, 0.5, amp="bf16"), run(2, 0.5, amp="bf16", events=[todo]))
+    assert "unwritten labs amp here, nothing there" in repr(view)
     assert "sync bn on here, off there" in repr(scaling(run(2, 0.5), run(4, 0.5, sync_bn=True)))
 
 

@@ -43,7 +43,7 @@ run  batch   memory  reserved  images/s  power  J/image  state
 run     64  5.20 GB   5.72 GB       256  164 W     4.69  completed
 run    128  8.40 GB   9.24 GB       512  228 W     4.69  completed
 run    512  27.6 GB   30.4 GB     2,048  612 W     4.69  completed
-run   1024        -         -         -      -        -  out of memory
+run  1,024        -         -         -      -        -  out of memory
 2.00 GB do not depend on the batch (the model with its gradients and optimizer); activations take 50.0 MB an image.
 By count: parameters 0.10 GB, gradients 0.10 GB, optimizer 0.10 GB, together 0.30 GB.
 What the allocator reserves would fill the card's 80.0 GB at a batch of about 1,414.
@@ -66,6 +66,18 @@ def test_memory_sweep_says_out_of_memory_where_no_line_passes():
     assert float(re.search(r'<text [^>]*y="([\d.]+)"[^>]*>out of memory<', page)[1]) < limit - 10
     colours = re.findall(r"background: ([^;]+); margin-right", page)  # of the legend: what is dashed there is dashed here
     assert len(set(colours)) == len(colours) and any("repeating-linear-gradient" in colour for colour in colours)
+
+
+def test_memory_sweep_has_what_broke_before_it_recorded_its_batch(tmp_path):
+    path = folder(tmp_path / "huge-001", [OUT_OF_MEMORY], {"state": "OUT_OF_MEMORY", "reason": "", "exit_code": 1},
+                  request={"name": "huge", "command": ["train.py", "--batch-size", "100000"], "site": "laptop", "seconds": 600})
+    view = views.memory_sweep(path, sweep(64, 128))
+    assert "Out of memory at a batch of 100,000; 128 fitted." in str(view) and "left out" not in str(view)
+    assert "beside" not in str(view) and "would fill the card's 80.0 GB" in str(view)
+    assert re.search(r"huge-001 +100,000 .* out of memory", str(view)) and ">out of memory at 100,000</text>" in view.page
+    dots = [float(x) for x in re.findall(r'cx="([\d.]+)"[^>]*><title>run, batch (?:64|128): \d+ images/s', view.page)]
+    assert dots[1] - dots[0] > 150  # the others keep their room
+    assert "Two batch sizes that fit" in str(views.memory_sweep(path))
 
 
 def test_memory_sweep_goes_by_the_fastest_of_a_batch():
