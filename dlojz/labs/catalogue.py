@@ -93,13 +93,21 @@ class Goal:
 @dataclass(frozen=True)
 class Asked:
     """What a trainee is asked to predict, and what stands beside it: ``ratio``, as in the lab's goal; ``memory``, the peak of its
-    run in GB; ``none``, where no record holds it."""
+    run in GB; ``none``, where no record holds it. ``at_most``: the whole, where the answer is a part, as 100 percent."""
 
     question: str = schema.text(default="How many times faster?")
     measure: str = schema.choice("ratio", "memory", "none", default="ratio")
     unit: str = schema.text("a unit, such as \"%\", where the measure is none", "")
+    at_most: float | None = schema.number(default=None)
+
+    @property
+    def example(self) -> float:
+        """An answer that could be one."""
+        return 2.5 if self.at_most is None else 0.4 * self.at_most
 
     def problem(self):
+        if self.at_most is not None and self.at_most <= 0:
+            return "at_most", "at_most must be larger than 0"
         return ("unit", "ratio and memory have a unit of their own") if self.unit and self.measure != "none" else None
 
 

@@ -1,16 +1,50 @@
-"""What the figures of several labs are made of: a table with bars, and bars of what memory is made of."""
+"""What the figures of several labs are made of: a table with bars, bars of what memory is made of, the numbers that they take."""
 
 from __future__ import annotations
 
+import functools
 import html
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
 
+from ..errors import UsageError
 from ..views.page import View, headline, quiet, table
 from ..views.svg import BLUE, GREEN, GREY, MEMORY, ORANGE, PINK, SKY, Svg, legend
 
 MEMORY_PARTS = {"parameters": BLUE, "gradients": SKY, "optimizer": GREEN, "buffers": GREY, "weight copies": ORANGE,
                 "activations": PINK, "measured": MEMORY}
 CELL = "text-align: left; padding: 3px 14px 3px 0; vertical-align: top"
+
+
+def numbers(**bounds: tuple[float, float]) -> Callable:
+    """Decorates a figure whose numbers people change: each has a least and a largest value, and is whole where both of these are.
+
+    Of a sequence each element is meant. The figure raises UsageError.
+    """
+    def decorated(figure: Callable) -> Callable:
+        signature = inspect.signature(figure)
+
+        @functools.wraps(figure)
+        def checked(*args, **kwargs):
+            for name, value in signature.bind(*args, **kwargs).arguments.items():
+                if name in bounds:
+                    _refuse(name, value, *bounds[name])
+            return figure(*args, **kwargs)
+
+        return checked
+
+    return decorated
+
+
+def _refuse(name: str, value, least: float, most: float) -> None:
+    whole = isinstance(least, int) and isinstance(most, int)
+    several = isinstance(value, Sequence) and not isinstance(value, str)
+    for each in value if several else [value]:
+        fits = isinstance(each, Integral if whole else Real) and not isinstance(each, bool)
+        if not fits or not least <= each <= most:
+            what = f"a {'whole ' * whole}number from {least} to {most}"
+            raise UsageError(f"{name}={value!r} can't be drawn: {'each is' if several else 'give'} {what}")
 
 
 def bars(

@@ -108,6 +108,9 @@ class Prediction:
         number = question.given(value)
         if number <= 0:
             raise UsageError(f"{number:g} can't be measured: predict a number larger than 0")
+        most = self.lab.prediction.at_most if self.own else None
+        if most is not None and number > most:
+            raise UsageError(f"{number:g} can't be measured: a part is asked for, so predict {most:g} at most")
         events.add(self.here, "prediction", self.lab.id, question=self.question, value=number)
 
     @property
@@ -126,8 +129,9 @@ class Prediction:
         return f"; measured: {verdict.text}" if verdict.ratio is not None and self.lab.prediction.measure == "ratio" else ""
 
     def __repr__(self) -> str:
-        how = "" if self.value is not None else f'. Keep one with: predict("{self.lab.id}", "{self.question}", 2.5)'
-        how += f", in a shell `dlojz predict {self.lab.id} 2.5`" if how and self.own else ""
+        example = f"{self.lab.prediction.example if self.own else 2.5:g}"
+        how = "" if self.value is not None else f'. Keep one with: predict("{self.lab.id}", "{self.question}", {example})'
+        how += f", in a shell `dlojz predict {self.lab.id} {example}`" if how and self.own else ""
         return f"{self.question} ({self.lab.id}) {self.status}{how}"
 
     def _repr_html_(self) -> str:

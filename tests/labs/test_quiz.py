@@ -117,6 +117,16 @@ def test_a_prediction_may_have_its_unit(here):
     assert repr(quiz.predict("gpu")).startswith("How many GB will the run take at its peak? (gpu) you expect 22.3 GB")
 
 
+@pytest.mark.parametrize("lab, most, example", [("profiler", "100", "40"), ("dataloader", "1", "0.4")])
+def test_a_part_is_not_larger_than_the_whole(here, lab, most, example):
+    for value in (most + ".1", "250"):
+        with pytest.raises(UsageError, match=rf"can't be measured: a part is asked for, so predict {most} at most"):
+            quiz.predict(lab, value=value)
+    assert events.read(here) == [] and f"`dlojz predict {lab} {example}`" in repr(quiz.predict(lab))
+    assert quiz.predict(lab, value=most).value == float(most)
+    assert quiz.predict(lab, "How many times?", 250).value == 250, "another question is not about a part"
+
+
 # --- in a shell ----------------------------------------------------------------------------------------------------------
 
 

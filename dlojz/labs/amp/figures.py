@@ -116,6 +116,7 @@ class Magnitudes:
         return sum(count for exponent, count in self.counts.items() if exponent < power) / max(1, self.total)
 
 
+@drawing.numbers(image_size=(32, 1024), batch_size=(1, 4096))
 def magnitudes(model: str = "resnet18", image_size: int = 64, batch_size: int = 64, seed: int = 1) -> Magnitudes:
     """One step of a fresh model in float32 on random images, and the gradients of what its convolutions give."""
     import torch
@@ -141,6 +142,7 @@ def magnitudes(model: str = "resnet18", image_size: int = 64, batch_size: int = 
     )
 
 
+@drawing.numbers(scale=(0, 40))
 def gradients(found: Magnitudes | None = None, scale: int = 16) -> View:
     """Which gradients fp16 can hold, as they are and multiplied by 2^scale."""
     found = found or magnitudes()
@@ -206,6 +208,7 @@ def flow() -> View:
     return View("mixed precision", text, headline("One step of mixed precision") + str(svg))
 
 
+@drawing.numbers(image_size=(32, 1024), batches=(1, 100_000))
 def saved(model: str = "resnet50", image_size: int = 224, batches: tuple[int, ...] = (1, 64), optimizer: str = "adamw") -> View:
     """What autocast changes in a step's memory, for a small batch and a large one."""
     rows = []

@@ -19,7 +19,7 @@ from ... import scenes, workspace
 from ...views import words
 from ...views.page import View, headline, quiet, table, table_html
 from ...views.svg import BLUE, GREEN, GREY, ORANGE, PINK, SKY, VERMILLION, Panel, Svg, legend, nice_top
-from .. import catalogue
+from .. import catalogue, drawing
 
 SIZE = 144  # pixels of a picture
 KINDS = ("lighthouse", "snowman", "sailboat", "mushroom", "windmill", "cactus")
@@ -90,6 +90,7 @@ def _shares(row) -> list[tuple[str, float]]:
 
 
 # --------------------------------------------------------------------------------------------------------------- one image
+@drawing.numbers(magnitude=(0, 30))
 def transforms(magnitude: int = 9) -> View:
     """Each of RandAugment's transforms alone, at one magnitude of its scale from 0 to 30."""
     import torch
@@ -119,6 +120,7 @@ def transforms(magnitude: int = 9) -> View:
     return View("RandAugment", "\n".join(text), headline(title) + str(svg) + quiet(said))
 
 
+@drawing.numbers(count=(1, 7))
 def drawn(count: int = 7) -> View:
     """The same picture, several times through the whole of RandAugment."""
     import torch
@@ -190,6 +192,7 @@ def _row(title: str, made: Sequence[tuple[str, object, object]], note: str, acro
     return View(title, "\n".join([*lines, note]), headline(title) + str(svg) + quiet(note))
 
 
+@drawing.numbers(alphas=(0.01, 100.0), count=(100, 10_000_000))
 def betas(alphas: Sequence[float] = (0.2, 1.0, 5.0), count: int = 40_000) -> View:
     """How lambda is spread, from so many draws."""
     import numpy as np
@@ -214,6 +217,7 @@ def betas(alphas: Sequence[float] = (0.2, 1.0, 5.0), count: int = 40_000) -> Vie
     return View("lambda", "\n".join([f"Lambda from Beta(alpha, alpha), {count:,} draws each", table(head, rows)]), page)
 
 
+@drawing.numbers(count=(100, 1_000_000))
 def border(count: int = 4000) -> View:
     """Boxes that end at the border: lambda as it was drawn, and as it is."""
     import numpy as np
@@ -244,6 +248,7 @@ def border(count: int = 4000) -> View:
                 headline("CutMix at the border") + str(svg) + "".join(map(quiet, said)))
 
 
+@drawing.numbers(left=(0, 20), top=(0, 20), right=(0, 20), bottom=(0, 20), width=(1, 14), height=(1, 20))
 def mask(left: int = 3, top: int = 1, right: int = 8, bottom: int = 4, width: int = 10, height: int = 5) -> View:
     """How a row and a column of comparisons become a mask."""
     cell, x0, y0 = 30, 220, 64
@@ -303,6 +308,7 @@ def targets() -> View:
 
 
 # -------------------------------------------------------------------------------------------------------------------- costs
+@drawing.numbers(batches=(1, 4096), sizes=(8, 1024), repeat=(1, 1000))
 def costs(batches: Sequence[int] = (), sizes: Sequence[int] = (), repeat: int = 10) -> View:
     """Times CutMix image by image and for the whole batch: on the GPU where there is one, else on one core."""
     import torch
@@ -381,6 +387,7 @@ def _operations(function: Callable, given) -> int:
     return counting.count
 
 
+@drawing.numbers(pixels=(8, 1024), count=(1, 1000), speeds=(1, 1_000_000))
 def loading(pixels: int = 224, count: int = 12, speeds: Sequence[int] = (500, 2000, 4000)) -> View:
     """What one core of a loader needs for an image, step by step, timed now; and how many such cores feed a device."""
     import torch

@@ -12,6 +12,7 @@ from .. import drawing
 CHANNELS = (("R", VERMILLION), ("G", GREEN), ("B", BLUE))
 
 
+@drawing.numbers(height=(1, 6), width=(1, 6))
 def orders(height: int = 3, width: int = 3) -> View:
     """One image of three channels: its planes, and the order of its numbers in memory in both formats."""
     import torch
@@ -78,6 +79,7 @@ def sums() -> View:
     )
 
 
+@drawing.numbers(channels=(1, 4096), pixels=(1, 1024), batch=(0, 4096), repeat=(1, 1000))
 def widths(channels: Sequence[int] = (60, 63, 64, 65, 72), pixels: int = 28, batch: int = 0, repeat: int = 30) -> View:
     """Times a 3x3 convolution with as many channels in as out, in half precision and channels-last, on the GPU or on one core."""
     import torch

@@ -19,6 +19,7 @@ from ...views import runs, words
 from ...views.page import View, headline, listed, note, quiet, table, table_html
 from ...views.page import rows as rows_html
 from ...views.svg import BLUE, CARE, GREEN, GREY, PHASE, Svg, legend
+from .. import drawing
 
 MEASURES = ("images_per_second", "ratio", "step_ms", "loading_ms", "waiting", "first_step_s", "with_workers_gb")
 TRAINING, LOADING = BLUE, "loading.py"
@@ -56,6 +57,7 @@ def schedule(loading: float, training: float, workers: int, batches: int, ahead:
     return spans
 
 
+@drawing.numbers(loading=(0.05, 100.0), training=(0.05, 100.0), workers=(0, 16), batches=(1, 100))
 def pipeline(loading: float = 2.6, training: float = 1.0, workers: Sequence[int] = (0, 1, 3), batches: int = 8) -> View:
     """A loader with so many workers, where loading a batch takes so much longer than training on it."""
     found = {count: schedule(loading, training, count, batches) for count in workers}
@@ -98,6 +100,7 @@ def trials(prefix: str = "feed_", against: str = "feed_random") -> views.View:
 # --- what there is room for ------------------------------------------------------------------------------------------------
 
 
+@drawing.numbers(workers=(0, 1024), batch_size=(1, 1_000_000), image_size=(1, 10_000), prefetch=(1, 1000))
 def room(workers: int, batch_size: int, image_size: int, prefetch: int = 2) -> View:
     """Cores that this process may use, and shared memory, beside what a loader with so many workers asks for."""
     need = hardware.loader_needs(workers, prefetch, batch_size, image_size)
@@ -119,6 +122,7 @@ def room(workers: int, batch_size: int, image_size: int, prefetch: int = 2) -> V
     return View(title, "\n".join([listed(title, rows), *said]), page)
 
 
+@drawing.numbers(images=(1, 100_000))
 def reachable(random_run="feed_random", images: int = 64) -> View:
     """How fast one core loads photos, measured now, beside how many the model takes on random data: cores needed, or where the
     model computes on the same cores, which share of that speed is left."""
@@ -167,6 +171,7 @@ def seconds_to_load(image_size: int, images: int = 64) -> float:
 # --- the first batch of each epoch -----------------------------------------------------------------------------------------
 
 
+@drawing.numbers(workers=(1, 256), image_size=(8, 1024), batch_size=(1, 128), epochs=(1, 20))
 def starts(workers: int = 2, image_size: int = 64, batch_size: int = 8, epochs: int = 3) -> View:
     """How long an epoch's first batch is waited for, with workers that are started anew and with workers that stay."""
     import torch
@@ -174,7 +179,8 @@ def starts(workers: int = 2, image_size: int = 64, batch_size: int = 8, epochs: 
 
     from ... import data
 
-    photos = Subset(data.dataset("photos", "train", image_size), range(4 * workers * batch_size))
+    every = data.dataset("photos", "train", image_size)
+    photos = Subset(every, range(min(len(every), 4 * workers * batch_size)))
     waited = {}
     for name, kept in (("started anew", False), ("persistent_workers", True)):
         loader = DataLoader(photos, batch_size, num_workers=workers, persistent_workers=kept, generator=torch.Generator())
@@ -218,6 +224,7 @@ class Chances:
         return get_worker_info().id, torch.rand(()).item(), random.random(), float(np.random.rand()), float(self.rng.random())
 
 
+@drawing.numbers(epochs=(1, 20), workers=(1, 64))
 def draws(worker_init_fn: Callable | None = None, epochs: int = 2, workers: int = 2) -> View:
     """The first number that each worker draws in each epoch, from four sources; numbers that come twice are marked."""
     import torch
@@ -270,6 +277,7 @@ def waste(lengths: Sequence[int], batches: Sequence[Sequence[int]], width: int =
     return 1 - sum(lengths[index] for batch in batches for index in batch) / filled
 
 
+@drawing.numbers(batch_size=(1, 1000), shown=(1, 100))
 def padding(batch_size: int = 16, shown: int = 6) -> View:
     """Three ways to pad the sentences of Python's help: to the longest of all, to the longest of the batch, and in the batches
     that your loading.py makes."""

@@ -18,6 +18,7 @@ from ...errors import UsageError
 from ...views import runs, words
 from ...views.page import View, headline, quiet, table, table_html
 from ...views.svg import BLUE, GREY, ORANGE, Panel, Svg, legend, nice_top
+from .. import drawing
 from .figures import seconds_to_load
 
 FILES, SHARDS = ORANGE, BLUE
@@ -181,6 +182,7 @@ def on_gpu(contents: Sequence[bytes], size: int, like: Sequence) -> Decoded | No
     return Decoded(name, len(contents) / best, apart)
 
 
+@drawing.numbers(size=(8, 1024), count=(1, 1000))
 def decoders(size: int = 64, count: int = 24) -> View:
     """The decoders on some photos: images/s of one core, and how far their pixels are from Pillow's."""
     import torch
@@ -289,6 +291,7 @@ def made_and_counted(count: int = 200) -> tuple[Calls, Calls]:
         return count_calls(sorted((Path(folder) / "some").glob("*/*")), written)
 
 
+@drawing.numbers(count=(1, 1000))
 def requests(count: int = 200, against: str = "feed_random") -> View:
     """What the file system is asked for when images come from files of their own, and when they come out of tar shards."""
     found = made_and_counted(count)
@@ -338,6 +341,7 @@ def speed_at(latency: float, trips: float, decoding: float, workers: int) -> flo
     return workers / (decoding + trips * latency)
 
 
+@drawing.numbers(workers=(1, 1024), size=(8, 1024))
 def latency(workers: int = 2, size: int = 64, against: str = "feed_random", calls: tuple[Calls, Calls] | None = None,
             decoding: float | None = None, here: float | None = None) -> View:
     """Images/s against the time of a round trip, for files and for shards: a model with what was counted and measured here."""

@@ -19,6 +19,7 @@ STATES = {"NONE": ("waits", GREY), "WARMUP": ("warms up: what it sees is thrown 
           "RECORD_AND_SAVE": ("records", BLUE)}
 
 
+@drawing.numbers(wait=(0, 1000), warmup=(0, 1000), active=(1, 1000), repeat=(0, 1000), steps=(1, 1000))
 def schedule(wait: int = 5, warmup: int = 3, active: int = 5, repeat: int = 1, steps: int = 20) -> View:
     """What a profiler with this schedule does in each step of a run, as torch itself answers."""
     from torch.profiler import schedule as made
@@ -122,6 +123,7 @@ def patterns() -> View:
     return View("patterns", "\n".join(text), headline(head, note) + str(svg) + legend(list(KINDS.values())))
 
 
+@drawing.numbers(operations=(1, 100_000), repeat=(1, 1000))
 def cost(operations: int = 300, repeat: int = 7) -> View:
     """Times small operations on the CPU without a profiler, and with one that records more and more."""
     import torch

@@ -1,0 +1,57 @@
+"""The numbers of a figure: what can't be drawn is said in one line, before torch says it with a traceback."""
+
+import importlib
+import inspect
+
+import pytest
+
+from dlojz.errors import UsageError
+from dlojz.labs import catalogue, drawing
+from dlojz.labs.dataloader import reading
+from dlojz.labs.profiler import figures
+
+MODULES = [*(importlib.import_module(f"dlojz.labs.{lab.id}.figures") for lab in catalogue.labs().values()
+             if (lab.folder / "figures.py").exists()), reading]
+NUMBERS = ("int", "float", "Sequence[int]", "Sequence[float]", "tuple[int, ...]")  # annotations
+
+
+@pytest.mark.parametrize("numbers", [
+    {"wait": -1}, {"wait": 1.5}, {"warmup": -1}, {"active": 0}, {"active": 2.5}, {"repeat": -1}, {"steps": 0}, {"steps": 10**6},
+    {"wait": "5"}, {"wait": True},
+], ids=str)
+def test_a_schedule_that_cannot_be(numbers):
+    (name, value), = numbers.items()
+    with pytest.raises(UsageError, match=f"^{name}={value!r} can't be drawn: give a whole number from [01] to 1000$"):
+        figures.schedule(**numbers)
+
+
+def test_a_schedule_at_its_limits():
+    assert "step 1: records" in repr(figures.schedule(0, 0, 1, 1, steps=1))
+    assert "repeat=0" in repr(figures.schedule(repeat=0)) and "20 steps" in repr(figures.schedule(wait=1000))
+
+
+def test_each_of_several_numbers_is_looked_at():
+    @drawing.numbers(sizes=(1, 9), share=(0.1, 1.0))
+    def figure(sizes, share=0.5):
+        return list(sizes), share
+
+    assert figure((1, 9), 1) == ([1, 9], 1) and figure(range(1, 3)) == ([1, 2], 0.5) and figure(()) == ([], 0.5)
+    for sizes in ((1, 0), "12", [2.5], None):
+        with pytest.raises(UsageError, match=r"sizes=.* can't be drawn: .* a whole number from 1 to 9"):
+            figure(sizes)
+    with pytest.raises(UsageError, match=r"share=nan can't be drawn: give a number from 0.1 to 1.0"):
+        figure((1,), share=float("nan"))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.removeprefix("dlojz.labs."))
+def test_every_number_of_a_figure_has_bounds(module):
+    for name, figure in inspect.getmembers(module, inspect.isfunction):
+        made = inspect.signature(figure)
+        needed = {each.name: () for each in made.parameters.values() if each.default is each.empty}
+        if (name.startswith("_") or figure.__module__ != module.__name__ or made.return_annotation != "View"
+                or any(made.parameters[each].annotation not in NUMBERS for each in needed)):
+            continue
+        for each in made.parameters.values():
+            if each.annotation in NUMBERS:
+                with pytest.raises(UsageError, match=f"^{each.name}=-1 can't be drawn"):
+                    figure(**needed | {each.name: -1})
