@@ -55,11 +55,12 @@ class Standing:
     reached: bool | None = None
 
 
-def dashboard(job, against=None) -> View:
+def dashboard(job, against=None, scale: float = 0.0) -> View:
     """One run at a glance: speed, what it was made of, memory, energy, and how it compares.
 
     ``job``: a job, a run's name (its latest run), a run's folder or a record. ``against``: the run to compare with, given
-    likewise; left out, the one that its lab's goal is a multiple of. Raises UsageError where there is no such run.
+    likewise; left out, the one that its lab's goal is a multiple of. ``scale``: images/s that the gauge reaches at least, so that
+    those of several runs can be held against each other. Raises UsageError where there is no such run.
     """
     run = runs.one(job)
     standing = compared(run, runs.one(against) if against is not None else None, explicit=against is not None)
@@ -67,7 +68,7 @@ def dashboard(job, against=None) -> View:
     face = face_of(run)
     title = f"{run.name}: {face[0]}"
     text = page.listed(title, [*(("", line) for line in face[1:]), *rows])
-    return View(f"dashboard of {run.name}", text, _page(run, face, rows, standing))
+    return View(f"dashboard of {run.name}", text, _page(run, face, rows, standing, scale))
 
 
 # --- how it ended --------------------------------------------------------------------------------------------------------
@@ -356,7 +357,7 @@ TILES = (("devices", "devices"), ("batch", "global batch"), ("precision", "preci
          ("validation", "validation"), ("first step", "first step"), ("this run", "this run"))
 
 
-def _page(run: Run, face: list[str], rows: list[tuple[str, str]], standing: Standing) -> str:
+def _page(run: Run, face: list[str], rows: list[tuple[str, str]], standing: Standing, scale: float) -> str:
     said = dict(rows)
     parts = [f'<div style="display: flex; align-items: baseline; gap: 10px; flex-wrap: wrap">'
              f'<span style="font-size: 19px; font-weight: 600">{html.escape(run.name)}</span>'
@@ -365,7 +366,7 @@ def _page(run: Run, face: list[str], rows: list[tuple[str, str]], standing: Stan
     parts += [page.note(event["message"], CARE) for event in run.record.todos if isinstance(event.get("message"), str)]
     if not run.start:
         return "".join(parts + [page.note(words_, GREY) for _, words_ in standing.said])
-    left = _gauge(run, standing) if "images_per_second" in run.numbers else page.quiet(said["speed"])
+    left = _gauge(run, standing, scale) if "images_per_second" in run.numbers else page.quiet(said["speed"])
     right = _compared(standing) + _bars(run, said)
     parts.append('<div style="display: flex; flex-wrap: wrap; gap: 8px 28px; align-items: center; margin: 8px 0">'
                  f'<div style="flex: 0 1 330px; min-width: 240px">{left}</div>'
@@ -406,12 +407,25 @@ def _compared(standing: Standing) -> str:
     return f'<div style="margin-bottom: 10px">{"".join(out)}</div>' if out else ""
 
 
-def _gauge(run: Run, standing: Standing) -> str:
-    """Images/s as an arc: the whole step, on to the device alone what waiting for data takes away, a mark at the baseline."""
+def scale_of(found: list[Run], against=None) -> float:
+    """Images/s up to which a gauge must go to show any of these runs, and what each is compared with."""
+    base = runs.one(against) if against is not None else None
+    return max((fastest for run in found if "images_per_second" in run.numbers
+                for fastest in _shown(run, compared(run, base, explicit=base is not None)) if fastest), default=0.0)
+
+
+def _shown(run: Run, standing: Standing) -> tuple[float, float | None, float | None]:
+    """Images/s that a gauge shows: of the whole step, of the device alone, of the run that it is compared with."""
     found = run.numbers
-    whole, alone = found["images_per_second"], found.get("device_images_per_second") if "idle" in found else None
+    alone = found.get("device_images_per_second") if "idle" in found else None
     base = standing.base.numbers.get("images_per_second") if standing.base and standing.ratio is not None else None
-    top = nice_top(max(whole, alone or 0, base or 0) * 1.02)
+    return found["images_per_second"], alone, base
+
+
+def _gauge(run: Run, standing: Standing, scale: float) -> str:
+    """Images/s as an arc: the whole step, on to the device alone what waiting for data takes away, a mark at the baseline."""
+    whole, alone, base = _shown(run, standing)
+    top = nice_top(max(whole, alone or 0, base or 0, scale) * 1.02)
     svg = Svg(330, 236, f"{words.number(whole)} images per second")
     cx, cy, radius, low, high = 165, 140, 108, -120, 120
 

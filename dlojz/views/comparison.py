@@ -10,9 +10,10 @@ from pathlib import Path
 from ..errors import UsageError
 from ..jobs.watch import plain_wanted
 from . import page, runs, words
+from .board import COLOURS
 from .page import View
 from .runs import Run
-from .svg import BAD, CARE, GOOD
+from .svg import BAD
 
 COLUMNS = 3  # more switches than these share one column, as those that are on
 NOT_A_SWITCH = ("run_dir", "resume", "device", "chronometer", "test_steps")
@@ -111,8 +112,7 @@ class Comparison(View):
         head, cells = self._cells()
         fastest = max((row.get("images_per_second") or 0 for row in self.rows), default=0)
         bars = {"images/s": [(row.get("images_per_second") or 0) / fastest if fastest else 0 for row in self.rows]}
-        colours = {"state": [GOOD if row["state"] == "completed" else BAD if row["state"] in ("failed", "out of memory") else CARE
-                             for row in self.rows]}
+        colours = {"state": [COLOURS.get(row["state"].upper().replace(" ", "_"), BAD) for row in self.rows]}
         return (page.headline(title.capitalize(), about) + page.table_html(head, cells, bars, colours)
                 + "".join(page.quiet(note) for note in self.notes))
 

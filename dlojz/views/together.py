@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import UsageError
 from . import runs
-from .board import dashboard
+from .board import dashboard, scale_of
 from .collectives import communications
 from .comparison import compare
 from .lines import curves
@@ -69,7 +69,8 @@ def _of(found: Sequence[Run], against) -> list[View]:
         views.append(memory_sweep(found))
     if with_steps:
         views.append(curves(with_steps))
-    return views + [view for run in found for view in (dashboard(run, against), *traced(run))]
+    scale = scale_of(found, against)  # else the gauge of the slowest may look the fullest
+    return views + [view for run in found for view in (dashboard(run, against, scale), *traced(run))]
 
 
 def traced(run: Run) -> list[View]:

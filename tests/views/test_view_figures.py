@@ -386,6 +386,14 @@ def test_compare_says_what_the_table_holds(tmp_path):
     assert str(table.sort("images/s")).startswith("comparison of 2 runs, no ratios to no-001\n")
 
 
+def test_a_state_has_the_dashboards_colour_in_a_comparison(tmp_path):
+    states = ("RUNNING", "PENDING", "CANCELLED", "TIMEOUT", "FAILED", "NODE_FAIL", "COMPLETED")
+    jobs = [job(tmp_path / f"{state.lower()}-001", MEASURED[:-1], state) for state in states]
+    page = views.compare(jobs).page
+    colours = re.findall(r"background: (#\w+)[^>]*></span>([a-z ]+)</td>", page)
+    assert colours == [(views.board.COLOURS.get(state, views.svg.BAD), state.lower().replace("_", " ")) for state in states]
+
+
 def test_compare_is_sortable_where_there_are_widgets(tmp_path, monkeypatch):
     table = views.compare(runs_to_compare(tmp_path))
     assert set(table._repr_mimebundle_()) == {"text/plain", "text/html"}  # no notebook here
@@ -414,6 +422,16 @@ def test_report_of_one_and_of_several(tmp_path):
     assert [view.title for view in several.views] == ["comparison of 3 runs", "curves by step", *dashboards]
     assert "memory and speed against the batch size" in [view.title for view in views.report(sweep(64, 128)).views]
     assert "memory and speed" not in str(views.report(sweep(64), record(*MEASURED)))
+
+
+def test_gauges_of_a_report_have_one_scale(tmp_path):
+    found = runs_to_compare(tmp_path)[:2]  # 128 and 256 images/s; the device alone 160 and 320
+    assert [float(view.page.partition('opacity="0.7">0</text>')[2].partition('opacity="0.7">')[2].partition("<")[0])
+            for view in views.report(found).views[2:]] == [400, 400]
+    assert 'opacity="0.7">200</text>' in views.dashboard(found[0]).page  # alone it has its own
+    fast = folder(tmp_path / "fast-001", [start(), *steps(seconds=0.125, idle=0.0), end()])
+    for view in views.report(found, against=fast).views[2:]:
+        assert 'opacity="0.7">1,500</text>' in view.page
 
 
 def test_report_is_one_page_that_opens_offline(tmp_path):
