@@ -320,12 +320,12 @@ def row_html(row: Row) -> str:
     colour = COLOURS.get(row.state, FAILED)
     mark = f'<span style="{DOT}; background: {colour}"></span>'
     part = min(1.0, row.done / row.total) if row.total else 0.0
-    run, words = html.escape(row.run), html.escape(row.words)
+    run, state, words = html.escape(row.run), html.escape(row.state), html.escape(row.words)
     cut = CUT if row.active else "overflow-wrap: anywhere"  # lines keep their height while they change
     return (
         '<div style="display: flex; gap: 10px; align-items: baseline; line-height: 22px; font-size: 13px">'
         f'<span style="flex: 0 0 9em; {CUT}" title="{run}">{run}</span>'
-        f'<span style="flex: 0 0 11em; font-weight: 600; font-size: 11px">{mark}{html.escape(row.state)}</span>'
+        f'<span style="flex: 0 0 12em; white-space: nowrap; font-weight: 600; font-size: 11px">{mark}{state}</span>'
         f'<span style="flex: 0 0 120px; background: rgba(128, 128, 128, .25); {BAR}" title="{part:.0%}">'
         f'<span style="display: block; width: {part:.1%}; background: {colour}; {BAR}"></span></span>'
         f'<span style="flex: 1 1 0; min-width: 0; {cut}" title="{words}">{words}</span>'

@@ -56,11 +56,11 @@ def gigabytes(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """``3.2 µs``, ``16.0 ms``, ``2.15 s``, ``5 min 23 s``, ``1 h 5 min``, ``3 d 4 h``."""
+    """``3.2 µs``, ``16.0 ms``, ``2.15 s``, ``5 min 23 s``, ``25 min``, ``1 h 5 min``, ``3 d 4 h``."""
     if value >= 86400 - 30:
         hours = round(value / 3600)
         return f"{hours // 24} d {hours % 24} h"
-    if value >= 3599.5:
+    if value >= 599.5:
         return duration(value)
     if value >= 99.5:
         minutes, rest = divmod(round(value), 60)

@@ -367,8 +367,8 @@ def test_states_have_a_colour_beside_their_words_which_can_be_read_on_any_page(t
 
 @pytest.mark.parametrize("value, said", [
     (0.09999, "100 ms"), (0.099, "99.0 ms"), (0.99996, "1.00 s"), (99.96e-6, "0.10 ms"), (9.996, "10.0 s"), (99.4, "99.4 s"),
-    (100.0, "1 min 40 s"), (323.0, "5 min 23 s"), (480.2, "8 min"), (3599.7, "1 h"), (3900.0, "1 h 5 min"), (86380.0, "1 d 0 h"),
-    (0.0, "0.00 ms"),
+    (100.0, "1 min 40 s"), (323.0, "5 min 23 s"), (480.2, "8 min"), (599.7, "10 min"), (1489.0, "25 min"),
+    (3599.7, "1 h"), (3900.0, "1 h 5 min"), (86380.0, "1 d 0 h"), (0.0, "0.00 ms"),
 ])
 def test_seconds_in_words(value, said):
     assert words.seconds(value) == said
