@@ -15,7 +15,7 @@ NAMES = {"idle": "waiting for data", "copy": "copy", "forward": "forward", "back
          "loading": "the process waits for its loader", "other": "validation, checkpoint"}
 RUNS = (BLUE, VERMILLION, GREEN, ORANGE, PINK, SKY)  # of several runs in one figure; then again, dashed
 MEMORY, SPEED, POWER = "#9B72CF", "#1a7fd4", "currentColor"  # what is no phase
-COLLECTIVE, SYNC = "#F0E442", "#7E57C2"  # no phases, but beside phases: the palette's yellow, and a violet
+COLLECTIVE, SYNC, LAUNCH = "#F0E442", "#7E57C2", "#8D6E4F"  # no phases, but beside phases: the palette's yellow, violet, brown
 GOOD, BAD, CARE = "#2f9e5f", "#d93a3f", "#c98500"  # as the verbs of the labs have them
 SMALL, PLAIN = 12, 13
 

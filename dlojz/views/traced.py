@@ -14,7 +14,7 @@ from ..errors import UsageError
 from . import page, runs, steps, words
 from .page import View
 from .runs import Run
-from .svg import CARE, COLLECTIVE, GREY, NAMES, PHASE, SPEED, SYNC, VERMILLION, Panel, Svg, arc, legend, short
+from .svg import CARE, COLLECTIVE, GREY, LAUNCH, NAMES, PHASE, SPEED, SYNC, Panel, Svg, arc, legend, short
 
 if TYPE_CHECKING:
     from ..traces import Diagnosis, Facts
@@ -30,11 +30,11 @@ SHARES = {
     "compute": ("computes", SPEED),
     "communication": ("communicates, computes nothing", COLLECTIVE),
     "copy": ("copies, computes nothing", PHASE["copy"]),
-    "loader": ("waits for the loader", PHASE["loading"]),
+    "loader": ("waits for the loader", PHASE["idle"]),
     "synchronisation": ("idle after a synchronisation", SYNC),
-    "launch": ("waits for a launch", VERMILLION),
+    "launch": ("waits for a launch", LAUNCH),
     "between": ("between two kernels", GREY),
-    "calls": ("calls operators that do little", VERMILLION),
+    "calls": ("calls operators that do little", LAUNCH),
     "other": ("Python and the rest", GREY),
 }
 
@@ -72,7 +72,7 @@ def facts_of(job) -> tuple[str, Facts | None, list[str]]:
         found = analysed(run.folder)
     except UsageError as error:
         why = _instead(run)
-        return run.name, None, why if why and run.args.get("profile") and not _left(run) else [*why, str(error)]
+        return run.name, None, why if why and _to_be_profiled(run) and not _left(run) else [*why, str(error)]
     return run.name, found, found.notes
 
 
@@ -126,10 +126,17 @@ def _instead(run: Run) -> list[str]:
     said = [event.get("message") for event in run.record.todos if event.get("lab") == "profiler"]
     if said := [message for message in said if isinstance(message, str)]:
         return said
-    if not run.args.get("profile") or _left(run):
+    if not _to_be_profiled(run) or _left(run):
         return []
     why = summary.untraced(run.record) or "it was ended before it could write one"
-    return [f"{run.name} was run with --profile, but has left no trace: {why}"]
+    if not run.start:
+        why = run.reason or f"it was ended before it began ({run.state.lower().replace('_', ' ')})"
+    return [f"{run.name} was to be profiled, but has left no trace: {why}"]
+
+
+def _to_be_profiled(run: Run) -> bool:
+    """As its record says or, where it ended before that, its command."""
+    return bool(run.args.get("profile") if run.start else run.job and "--profile" in run.job.request.command)
 
 
 def _left(run: Run) -> bool:
@@ -195,8 +202,7 @@ def by_phase(facts: Facts) -> list[tuple[str, float, str]]:
     found: dict[str, list] = {}
     for name, first, last in facts.phases:
         found.setdefault(name, []).append((first, last))
-    colours = PHASE | {"idle": PHASE["loading"]}
-    return [(NAMES.get(name, name), seconds, colours.get(name, GREY)) for name, spans in found.items()
+    return [(NAMES.get(name, name), seconds, PHASE.get(name, GREY)) for name, spans in found.items()
             if (seconds := intervals.total(intervals.common(intervals.union(spans), facts.spans)) / facts.steps)]
 
 
@@ -338,7 +344,7 @@ def _step(facts: Facts) -> str:
         svg.text(LEFT - 10, panel.top + 16, title, 12, "end", 600)
         draw(panel, spans, begin, end)
     panel.axis_x("", say=lambda value: f"{short(value)} {unit}")
-    how = "Solid: convolutions and matrix products. Pale: what mostly waits for memory."
+    how = "Solid: convolutions and matrix products. Faint: what mostly waits for memory."
     how += " Height: share of the time." if any(len(spans) > EACH for _, spans in lanes) else ""
     return str(svg) + legend(named(lanes)) + page.quiet(how)
 
@@ -379,7 +385,7 @@ def lanes_of(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Spa
     trace_ = facts.trace
     phases = [(first, last, PHASE.get(name, GREY), True, f"{name}: {words.seconds(last - first)}")
               for name, first, last in facts.phases if first < end and last > begin and name != "idle"]
-    waits = [(first, last, PHASE["loading"], True, f"waits for its loader: {words.seconds(last - first)}")
+    waits = [(first, last, PHASE["idle"], True, f"waits for its loader: {words.seconds(last - first)}")
              for first, last in loader(trace_) if first < end and last > begin]
     lanes = [("CPU", sorted([*phases, *waits]))]
     if not facts.on_gpu:
@@ -406,8 +412,7 @@ def operators(facts: Facts, begin: float, end: float) -> list[Span]:
     for call in facts.trace.calls:
         if call.kind == "op" and call.begin < end and call.end > begin and call.own >= 0.5 * call.seconds \
                 and not call.name.startswith(("c10d::", "record_param_comms")):
-            where = phase(call.begin)
-            colour = PHASE["loading"] if where == "idle" else PHASE.get(where, GREY)
+            colour = PHASE.get(phase(call.begin), GREY)
             out.append((call.begin, call.end, colour, is_product(call.name), f"{call.name}: {words.seconds(call.seconds)}"))
     return out
 
@@ -462,7 +467,7 @@ def draw(panel: Panel, spans: Sequence[Span], begin: float, end: float) -> None:
 
 def named(lanes: Sequence[tuple[str, Sequence[Span]]]) -> list[tuple[str, str]]:
     used = {span[2] for _, spans in lanes for span in spans}
-    names = [("waits for the loader", PHASE["loading"]), ("copy", PHASE["copy"]), ("forward", PHASE["forward"]),
+    names = [("waits for the loader", PHASE["idle"]), ("copy", PHASE["copy"]), ("forward", PHASE["forward"]),
              ("backward", PHASE["backward"]), ("update", PHASE["update"]), ("collective", COLLECTIVE),
              ("the CPU waits for the GPU", SYNC), ("in no phase", GREY)]
     return [(name, colour) for name, colour in names if colour in used]

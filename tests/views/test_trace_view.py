@@ -14,6 +14,8 @@ from runs_by_hand import MEASURED, end, folder, job, start, steps
 
 from dlojz import records, views
 from dlojz.errors import UsageError
+from dlojz.views import traced
+from dlojz.views.svg import PHASE
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "traces"))
 from simulated_gpu import ADD, CONV_TC, FOREACH, Gpu
@@ -125,6 +127,15 @@ def test_what_is_hidden_is_what_was_beside_computing(tmp_path):
         assert f"{'60%' if other == 600 else '100%'} of that is hidden behind computing" in said, said
 
 
+def test_a_phase_has_one_colour_in_all_views(run):
+    page, board = views.trace(run).page, views.dashboard(run).page
+    for shown, name in ((page, "waits for the loader"), (page, "waits for its loader"), (board, "waiting for data")):
+        assert set(re.findall(rf'fill="(#\w+)"[^>]*><title>{name}: ', shown)) == {PHASE["idle"]}
+    assert PHASE["loading"] not in page, "pink is what the process waits beside the device, as the timeline has it"
+    colours = {colour for name, (_, colour) in traced.SHARES.items() if name != "loader"}
+    assert not colours & {PHASE[name] for name in ("idle", "forward", "backward", "update", "loading")}
+
+
 # --- where there is nothing to show ------------------------------------------------------------------------------------------
 
 
@@ -154,9 +165,13 @@ def test_a_run_that_was_profiled_is_not_told_to_be(tmp_path, view):
                               ("c-001", [profiled, *steps(last=2), end("failed")], "the run ended before the steps that"),
                               ("d-001", [profiled, *steps(last=2)], "it was ended before it could write one")):
         said = str(view(folder(tmp_path / name, events)))
-        assert f"{name} was run with --profile, but has left no trace: {why}" in said and "run it with" not in said
+        assert f"{name} was to be profiled, but has left no trace: {why}" in said and "run it with" not in said
     going = str(view(job(tmp_path / "e-001", [profiled, *steps(last=3)], "RUNNING")))
     assert "has not ended" in going and "run it with" not in going
+    asked = {"request": {"name": "g", "command": ["train.py", "--profile"], "site": "laptop"}}
+    never = folder(tmp_path / "g-001", None, {"state": "CANCELLED", "reason": "cancelled before it ran"}, **asked)
+    assert "g-001 was to be profiled, but has left no trace: cancelled before it ran" in str(view(never))
+    assert "run it with" not in str(view(never))
     broken = folder(tmp_path / "f-001", [profiled, *steps(), end(trace=True)])
     (broken / "trace.json.gz").write_bytes(b"")
     assert "is empty" in str(view(broken)) and "has left no trace" not in str(view(broken))
@@ -277,8 +292,13 @@ def test_a_folder_of_runs_that_submit_did_not_make_has_its_name(run, tmp_path, m
     (tmp_path / "workspace.toml").write_text("")
     monkeypatch.setenv("DLOJZ_WORKSPACE", str(tmp_path))
     assert str(views.trace("profile-001")) == str(views.trace(run))
-    (tmp_path / "runs" / "empty").mkdir()
-    assert "empty" in str(views.report("empty")) and "there is no trace in" in str(views.trace("empty"))
+    bare = tmp_path / "runs" / "bare"
+    bare.mkdir()
+    for view in (views.report, views.trace):
+        with pytest.raises(UsageError, match=r"there is no record in .*bare: give a run's folder"):
+            view("bare")
+    (bare / "record.jsonl").touch()
+    assert "bare" in str(views.report("bare")) and "there is no trace in" in str(views.trace("bare"))
     for none in ("profile", "", ".", ".."):
         with pytest.raises(UsageError, match="there is no run"):
             views.trace(none)
