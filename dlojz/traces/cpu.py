@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from statistics import median
 
 from . import intervals, products
-from .facts import INTERRUPTED, Facts, Reads, rows_of
-from .intervals import Spans, holds
-from .loop import LOADER, Phases, cpu_window, in_range, loader, phases
+from .facts import INTERRUPTED, Facts, rows_of
+from .intervals import Spans
+from .loop import Phases, called, cpu_window, hole, loader, phases, reads, updates
 from .products import is_product
 from .reading import PRODUCTS, Call, Trace
 from .sending import gloo, under_way
@@ -35,9 +36,9 @@ def of_cpu(trace: Trace) -> Facts:
         return intervals.total(intervals.common(some, spans)) / facts.steps
 
     facts.compute_spans, facts.loader = intervals.common(compute, spans), seconds(feeding)
+    facts.sending = intervals.common(sending, spans)
     facts.busy = seconds(compute) / facts.seconds if facts.seconds else 0.0
-    made = [call for call in trace.calls if call.kind == "op" and holds(spans, call.begin)
-            and not call.name.startswith(("c10d::", "record_param_comms")) and not in_range(call, LOADER)]
+    made = called(trace, spans)
     groups = defaultdict(list)
     for call in made:
         groups[call.name].append(max(call.own, 0.0))
@@ -46,12 +47,10 @@ def of_cpu(trace: Trace) -> Facts:
     facts.shares = {"compute": seconds(compute) - calls, "communication": seconds(exposed), "loader": seconds(feeding),
                     "calls": calls}
     facts.shares["other"] = facts.seconds - sum(facts.shares.values())
-    phase = Phases(facts.phases)
-    # Optimizers read their counters, which are on the CPU in any case.
-    reads = [phase(call.begin) for call in made
-             if call.name == "aten::_local_scalar_dense" and not in_range(call, "Optimizer.step")]
-    if reads:
-        facts.reads = Reads(len(reads) / facts.steps, max(set(reads), key=reads.count))
+    facts.called, facts.updates = len(made) / facts.steps, updates(trace, spans)
+    facts.reads = reads(made, facts.steps, Phases(facts.phases))
+    gaps = intervals.minus(spans, intervals.union([*compute, *feeding, *sending]))
+    facts.hole = hole(trace, gaps, facts.steps)
     for row in facts.operators:
         what = "arithmetic" if is_product(row.name) else "memory"
         facts.kinds[what] = facts.kinds.get(what, 0.0) + row.seconds
@@ -59,6 +58,9 @@ def of_cpu(trace: Trace) -> Facts:
     counted = [call for call in made if call.name in PRODUCTS]
     whole = {id(around) for call in counted for around in call.around() if around.name in PRODUCTS}  # a linear is an addmm inside
     flops = sum(found.flops for call in counted if id(call) not in whole and (found := products.product(call)) is not None)
+    facts.half = _half(counted)
+    if facts.marked:
+        facts.prepared = _prepared(facts, made)
     if flops and facts.arithmetic:
         facts.achieved = {"flops": flops / facts.steps / facts.arithmetic}
     facts.collectives = gloo(facts, compute)
@@ -71,6 +73,25 @@ def _usual(steps: Spans, waiting: Spans) -> Spans:
     work = [end - begin - intervals.total(intervals.common([(begin, end)], waiting)) for begin, end in steps]
     middle = median(work)
     return [step for step, seconds in zip(steps, work) if seconds <= INTERRUPTED * middle] or steps
+
+
+def _half(products_: list[Call]) -> float:
+    """Which part of the time of convolutions and products is spent on numbers of two bytes."""
+    types = [(call, (call.args or {}).get("Input type")) for call in products_]
+    known = [(call.own, products.dtype(kinds[0])) for call, kinds in types if isinstance(kinds, list) and kinds]
+    whole = sum(own for own, _ in known)
+    return sum(own for own, kind in known if kind in ("half", "bfloat16")) / whole if whole else 0.0
+
+
+def _prepared(facts: Facts, made: list[Call]) -> float:
+    """Seconds of computing in a step before the first convolution or product in it."""
+    firsts: dict[int, float] = {}
+    begins = [begin for begin, _ in facts.spans]
+    for call in made:
+        if is_product(call.name):
+            firsts.setdefault(bisect_right(begins, call.begin) - 1, call.begin)
+    before = [(facts.spans[at][0], first) for at, first in firsts.items()]
+    return intervals.total(intervals.common(facts.compute_spans, intervals.union(before))) / facts.steps
 
 
 def _tiny(calls: list[Call]) -> float:

@@ -4,8 +4,9 @@
    take `WORTH` of a step or more, the one that takes most is the diagnosis.
 2. Where both synchronisations and launches leave a GPU idle, the question is whether the CPU would keep up if it never waited:
    it would where its own work for a step takes less time than the GPU's. Then the synchronisations are the cause.
-3. On a CPU, launches are the calls of operators that do little, and Python between operators. Where values are read out of
-   tensors many times a step (`READS`), these calls are a synchronisation's, had they been on a GPU.
+3. On a CPU, launches are the calls of operators that do little, and what is between operators. Where values are read out of
+   tensors many times a step (`READS`), these calls are a synchronisation's, had they been on a GPU; but not where there is more
+   between two of them than reading takes (`A_READ`). Where no step is marked, the updates of optimizers are counted in its place.
 4. Else the device works, and the diagnosis is what most of its work waits for: the memory of the card, or arithmetic.
 """
 
@@ -16,11 +17,13 @@ from dataclasses import dataclass, field
 from ..errors import UsageError
 from ..views import words
 from .cpu import TINY, of_cpu
-from .facts import Facts
+from .facts import Facts, Sync
 from .gpu import of_gpu
 from .kernels import ARITHMETIC
+from .late import beyond, waiting
 from .products import is_product
 from .reading import Trace
+from .tries import MOST as PREPARED
 from .tries import tries
 
 # The part of a step from which on a wait is the diagnosis. Taking it all away makes a step 1 / (1 - 0.15) = 1.18 times as fast:
@@ -38,6 +41,8 @@ ENTANGLED = 0.2
 
 # Values read in a step, from which on they are no end-of-step bookkeeping (a loss, a count, a flag).
 READS = 8
+# Seconds of a hole in the trace for each of them, from which on it is something else that takes the time.
+A_READ = 1e-3
 
 PATTERNS = {
     "loader": "fed too slowly: the device waits for data",
@@ -52,6 +57,7 @@ ON_A_CPU = {
     "launch": "calls and Python take the time, not the work in them",
     "synchronisation": "values are read out of tensors one by one; a GPU would be waited for each time",
 }
+A_HOLE = "a hole in the trace: what takes the time is in no operator"
 GOES_TO = {"loader": "loading and sending batches", "launch": "launches", "synchronisation": "synchronisations",
            "communication": "communication"}
 
@@ -98,9 +104,11 @@ def diagnose(trace: Trace | Facts, on: frozenset[str] = frozenset()) -> Diagnosi
     share = scores[pattern] if pattern in scores else facts.share("compute")
     goes = GOES_TO if facts.on_gpu else GOES_TO | {"launch": "calls and Python"}
     order = sorted(scores, key=lambda name: -scores[name])
-    also = [f"{words.share(scores[name])} of a step goes to {goes[name]}" for name in order
+    also = [f"{words.share(scores[name])} of {facts.whole} goes to {goes[name]}" for name in order
             if name != pattern and scores[name] >= ALSO]
     title = PATTERNS[pattern] if facts.on_gpu else ON_A_CPU.get(pattern, PATTERNS[pattern])
+    if pattern == "launch" and facts.holey and not facts.on_gpu:
+        title = A_HOLE
     return Diagnosis(pattern, title, share, EVIDENCE[pattern](facts), tries(pattern, facts, on), also, unknown(facts), scores)
 
 
@@ -114,7 +122,7 @@ def waits(facts: Facts) -> dict[str, float]:
     share = facts.share
     if not facts.on_gpu:
         calls = share("calls") + share("other")
-        reading = facts.reads is not None and facts.reads.count >= READS
+        reading = reads_often(facts)
         return {"loader": share("loader"), "launch": 0.0 if reading else calls, "synchronisation": calls if reading else 0.0,
                 "communication": share("communication")}
     inward = sum(row.seconds for row in facts.copies if row.direction == "HtoD")
@@ -127,6 +135,13 @@ def waits(facts: Facts) -> dict[str, float]:
     if idle >= WORTH and out["synchronisation"] >= ENTANGLED * idle and keeps_up:
         out["synchronisation"], out["launch"] = idle, 0.0
     return out
+
+
+def reads_often(facts: Facts) -> bool:
+    """On a CPU: whether the calls of a step are those of values that are read out of tensors (rule 3)."""
+    if facts.reads is None or (facts.holey and facts.hole.seconds >= A_READ * facts.reads.count):
+        return False
+    return facts.reads.count >= READS if facts.marked else 0 < facts.updates * READS <= facts.reads.count
 
 
 def by_memory(facts: Facts) -> float:
@@ -143,7 +158,18 @@ def _ms(seconds: float) -> str:
 
 
 def _of(facts: Facts, seconds: float) -> str:
-    return f"{_ms(seconds)} of the {_ms(facts.seconds)} of a step ({words.share(seconds / facts.seconds)})"
+    return f"{_ms(seconds)} of the {_ms(facts.seconds)} of {facts.whole} ({words.share(seconds / facts.seconds)})"
+
+
+def some(value: float, word: str) -> str:
+    """``1 collective``, ``0.80 buckets``, ``1,204 operators``"""
+    said = words.count(value)
+    return f"{said} {word}{'' if said == '1' else 's'}"
+
+
+def _times(value: float, per: str) -> str:
+    said = words.count(value)
+    return f"once {per}" if said == "1" else f"{said} times {per}"
 
 
 def _loader(facts: Facts) -> list[str]:
@@ -151,22 +177,34 @@ def _loader(facts: Facts) -> list[str]:
     out = [f"{_of(facts, facts.shares['loader'])}: {who} the process waits for its loader"]
     if facts.on_gpu:
         compute = _ms(facts.shares["compute"])
-        out.append(f"the process waits {_ms(facts.loader)} a step for its loader; the GPU computes {compute}")
+        out.append(f"the process waits {_ms(facts.loader)} {facts.per} for its loader; the GPU computes {compute}")
         if facts.share("copy") >= 0.01:
             rows = [row for row in facts.copies if row.direction == "HtoD"]
             said = f", {words.number(rows[0].speed / 1e9)} GB/s from {rows[0].memory} memory" if rows else ""
             out.append(f"{_of(facts, facts.shares['copy'])}: only a copy runs{said}")
     else:
-        out.append(f"operators of forward, backward and update take {_ms(facts.shares['compute'])} a step")
+        out.append(f"operators of forward, backward and update take {_ms(facts.shares['compute'])} {facts.per}")
     return out
 
 
 def _calls(facts: Facts) -> list[str]:
     """On a CPU."""
-    count, seconds = sum(row.count for row in facts.operators), sum(row.seconds for row in facts.operators)
-    return [f"{_of(facts, facts.shares['calls'])}: calls of operators that take less than {_ms(TINY)} each",
-            f"{_of(facts, facts.shares['other'])}: Python between the operators",
-            f"{count:,.0f} operators a step, {_ms(seconds / count if count else 0)} each on average"]
+    count, seconds = facts.called, sum(row.seconds for row in facts.operators)
+    out = [f"{_of(facts, facts.shares['calls'])}: calls of operators that take less than {_ms(TINY)} each",
+           f"{_of(facts, facts.shares['other'])}: between the operators, Python and what it calls"]
+    if facts.holey:
+        out = [f"{_of(facts, facts.shares['other'])}: no operator runs: {NOTHING}", *_hole(facts), out[0]]
+    return [*out, f"{some(count, 'operator')} {facts.per}, {_ms(seconds / count if count else 0)} each on average"]
+
+
+NOTHING = "Python, or what it calls (numpy, reading and writing files)"
+
+
+def _hole(facts: Facts) -> list[str]:
+    """Where the hole is, as far as it is known."""
+    if lines := facts.hole.lines:
+        return ["most of that in " + ", ".join(f"{name} ({_ms(seconds)})" for name, seconds in lines)]
+    return [f"most of that in {facts.hole.where}"] if facts.hole.where else []
 
 
 def _launch(facts: Facts) -> list[str]:
@@ -174,44 +212,52 @@ def _launch(facts: Facts) -> list[str]:
         return _calls(facts)
     out = [f"{_of(facts, facts.shares['launch'])}: the GPU has nothing to do because the next kernel is not queued yet"]
     if run := facts.launches:
-        out.append(f"{run.kernels:,.0f} kernels a step; in the middle one runs {_ms(run.runs)}, and the CPU queues one every "
-                   f"{_ms(run.every)}")
+        out.append(f"{some(run.kernels, 'kernel')} {facts.per}; in the middle one runs {_ms(run.runs)}, and the CPU queues one "
+                   f"every {_ms(run.every)}")
         if facts.starved and (where := max(facts.starved, key=facts.starved.get)):
             out.append(f"most of that in {where}: {_ms(facts.starved[where])}")
         out.append(f"at {words.share(run.dry)} of the launches the queue is empty; {run.depth:.1f} kernels are queued on average")
+    if facts.holey:
+        out.append(f"{_of(facts, facts.hole.seconds)}: the CPU is in no operator: {NOTHING}")
+        out += _hole(facts) if facts.hole.lines else []
     return out
 
 
 def _synchronisation(facts: Facts) -> list[str]:
     if not facts.on_gpu:
         where = f", most of them in {facts.reads.where}" if facts.reads.where else ""
-        return [f"values are read out of tensors {facts.reads.count:,.0f} times a step (aten::item){where}", *_calls(facts)]
+        said = f"values are read out of tensors {_times(facts.reads.count, facts.per)} (aten::item){where}"
+        return [said + (f", in {some(facts.updates, 'update')}" if not facts.marked else ""), *_calls(facts)]
     lost = waits(facts)["synchronisation"] * facts.seconds
     out = [f"{_of(facts, lost)}: the GPU runs dry because the CPU had to wait for it before it could go on"]
     times = sum(row.count for row in facts.syncs)
-    out.append(f"the CPU waits {times:.0f} times a step for the GPU, {_ms(sum(row.seconds for row in facts.syncs))} in all")
-    out += [f"asked for by {said_sync(row)}" for row in facts.syncs[:3]]
-    out.append(f"without waiting, the CPU would need {_ms(facts.cpu_work)} for a step, the GPU {_ms(facts.shares['compute'])}")
+    out.append(f"the CPU waits for the GPU {_times(times, facts.per)}, {_ms(sum(row.seconds for row in facts.syncs))} in all")
+    out += [f"asked for by {said_sync(row, facts.per)}" for row in facts.syncs[:3]]
+    out.append(f"without waiting, the CPU would need {_ms(facts.cpu_work)} for {facts.whole}, the GPU "
+               f"{_ms(facts.shares['compute'])}")
     return out
 
 
-def said_sync(row) -> str:
+def said_sync(row: Sync, per: str) -> str:
     """``aten::item in forward, 20 times a step, 3.1 ms of waiting (train.py(12): train)``"""
     where = f" in {row.where}" if row.where else ""
     line = f" ({row.line})" if row.line else ""
-    times = "once a step" if round(row.count, 2) == 1 else f"{words.count(row.count)} times a step"
-    return f"{row.asked}{where}, {times}, {_ms(row.seconds)} of waiting{line}"
+    return f"{row.asked}{where}, {_times(row.count, per)}, {_ms(row.seconds)} of waiting{line}"
 
 
 def _communication(facts: Facts) -> list[str]:
     out = [f"{_of(facts, facts.shares['communication'])}: a collective is under way and nothing is computed beside it"]
     if found := facts.collectives:
-        whole, hidden = sum(one.seconds for one in found), sum(one.hidden for one in found)
+        whole, hidden = facts.under_way
         known = [one.bytes for one in found if one.bytes is not None]
         size = f" with {megabytes(sum(known) / facts.steps)}" if known else ""
         part = words.share(hidden / whole) if whole else "0%"
-        count = words.count(len(found) / facts.steps)
-        out.append(f"{count} collectives a step{size}; {part} of their time is hidden behind computing")
+        count = some(len(found) / facts.steps, "collective")
+        out.append(f"{count} {facts.per}{size}; {part} of their time is hidden behind computing")
+        if waiting(facts):
+            slowest = max(found, key=beyond)
+            said = f" of {megabytes(slowest.bytes)}" if slowest.bytes is not None else ""
+            out.append(f"one{said} takes {_ms(slowest.seconds)}, which no network explains: this process waits for another one")
     return out
 
 
@@ -228,14 +274,16 @@ def _memory(facts: Facts) -> list[str]:
     out = _work(facts)
     if facts.on_gpu:
         rows = [(kind, seconds) for kind, seconds in facts.kinds.items() if kind not in ARITHMETIC and kind != "collective"]
-        out.append("most of it: " + ", ".join(f"{kind} {_ms(seconds)}" for kind, seconds in rows[:4]) + " a step")
+        out.append("most of it: " + ", ".join(f"{kind} {_ms(seconds)}" for kind, seconds in rows[:4]) + f" {facts.per}")
         if facts.achieved.get("thin"):
             thin = _ms(facts.achieved["thin"])
             out.append(f"{thin} of convolutions and products that do fewer operations for each byte than this card can while it "
                        "fetches one")
     else:
         rows = [row for row in facts.operators if not is_product(row.name)][:4]
-        out.append("most of it: " + ", ".join(f"{row.name} {_ms(row.seconds)}" for row in rows) + " a step")
+        out.append("most of it: " + ", ".join(f"{row.name} {_ms(row.seconds)}" for row in rows) + f" {facts.per}")
+        if facts.prepared >= PREPARED * facts.seconds:
+            out.append(f"{_of(facts, facts.prepared)}: before the first convolution or product, where batches are prepared")
     return out
 
 
@@ -289,6 +337,8 @@ def unknown(facts: Facts) -> list[str]:
     if facts.trace.world_size > 1:
         out.append("whether a collective is slow or waits for another process: this trace is of rank "
                    f"{facts.trace.rank} alone")
-    if facts.collectives and any(one.bytes is None for one in facts.collectives):
+    if not facts.marked and facts.reads is not None and not facts.updates and not facts.on_gpu:
+        out.append("how often values are read in a step: no step is marked")
+    if any(one.bytes is None and one.kind != "barrier" for one in facts.collectives):
         out.append("the bytes of some collectives (record_shapes=True)")
     return out

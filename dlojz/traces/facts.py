@@ -18,13 +18,17 @@ On a CPU the operators are the work: ``compute``, ``calls`` (operators so short 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from . import intervals
 from .intervals import Spans
+from .kernels import ARITHMETIC
 from .reading import Trace
 
 INTERRUPTED = 2  # a step of a CPU whose own work takes so many times what is usual was interrupted by something else
+HOLE = 3  # where no operator runs for so many times as long as short ones do, it is no longer what lies between two calls
+CONVOLUTION = re.compile(r"conv(?!ert)")
 
 
 @dataclass(frozen=True)
@@ -93,11 +97,22 @@ class Launches:
 
 @dataclass(frozen=True)
 class Reads:
-    """On a CPU: how many values are read out of tensors in a step (``.item()``, ``if tensor:``), and in which phase most of them
-    are. On a GPU each would be a wait."""
+    """How many values are read out of tensors in a step (``.item()``, ``if tensor:``), and in which phase most of them are. On a
+    GPU each is a wait."""
 
     count: float
     where: str
+
+
+@dataclass(frozen=True)
+class Hole:
+    """Where the training goes on and the CPU records nothing: Python, or what it calls (numpy, files). Seconds in a step; of a
+    GPU those in which it waits for a launch. ``lines``: functions with their own seconds of it, where stacks were recorded;
+    ``where``: the range of the program (a phase) in which most of it is."""
+
+    seconds: float = 0.0
+    lines: tuple[tuple[str, float], ...] = ()
+    where: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,7 +135,8 @@ class Collective:
 
 @dataclass
 class Facts:
-    """What `analyse` found; seconds are those of a step, on average over ``steps`` steps between ``begin`` and ``end``."""
+    """What `analyse` found; seconds are those of a step, on average over ``steps`` steps between ``begin`` and ``end``. Where no
+    step is marked, they are those of the whole trace."""
 
     trace: Trace
     begin: float
@@ -140,8 +156,13 @@ class Facts:
     loader: float = 0.0
     launches: Launches | None = None
     starved: dict[str, float] = field(default_factory=dict)  # seconds of ``launch`` in a step, by phase
+    called: float = 0.0  # operators in a step, without those of the loader and of collectives
     reads: Reads | None = None
+    updates: int = 0  # of optimizers, in all
+    hole: Hole = field(default_factory=Hole)
+    prepared: float = 0.0  # on a CPU: seconds of computing in a step before its first convolution or product
     collectives: list[Collective] = field(default_factory=list)
+    sending: Spans = field(default_factory=list)  # when a collective was under way, or asked for
     cpu_work: float = 0.0
     arithmetic: float = 0.0
     waits_for_memory: float = 0.0
@@ -154,6 +175,44 @@ class Facts:
     def seconds(self) -> float:
         """A step."""
         return intervals.total(self.spans) / self.steps
+
+    @property
+    def marked(self) -> bool:
+        """Whether steps are marked in the trace."""
+        return bool(self.trace.steps)
+
+    @property
+    def per(self) -> str:
+        """What a number counts for."""
+        return "a step" if self.marked else "in all"
+
+    @property
+    def whole(self) -> str:
+        """What seconds are a part of."""
+        return "a step" if self.marked else "the trace"
+
+    @property
+    def under_way(self) -> tuple[float, float]:
+        """For how long in a step at least one collective is under way, and for how long of that something is computed."""
+        return (intervals.total(self.sending) / self.steps,
+                intervals.total(intervals.common(self.sending, self.compute_spans)) / self.steps)
+
+    @property
+    def convolutions(self) -> float:
+        """Seconds in a step, by the names of operators or those of kernels."""
+        named = sum(row.seconds for row in self.operators if CONVOLUTION.search(row.name))
+        return max(named, self.kinds.get("convolution", 0.0))
+
+    @property
+    def products(self) -> float:
+        """Seconds in a step of convolutions and matrix products."""
+        return sum(seconds for kind, seconds in self.kinds.items() if kind in ARITHMETIC or kind == "arithmetic")
+
+    @property
+    def holey(self) -> bool:
+        """Whether most of what is between the operators is not theirs."""
+        rest = self.shares.get("launch", 0.0) - self.hole.seconds if self.on_gpu else self.shares.get("calls", 0.0)
+        return self.hole.seconds > 0 and self.hole.seconds >= HOLE * rest
 
     @property
     def notes(self) -> list[str]:

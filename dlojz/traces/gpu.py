@@ -12,7 +12,7 @@ from statistics import median
 from . import intervals, kernels, products
 from .facts import Copies, Facts, Launches, Missed, Sync, rows_of
 from .intervals import Spans, near
-from .loop import Phases, cpu_window, innermost, line_of, loader, outermost, phases
+from .loop import Phases, called, cpu_window, hole, innermost, line_of, loader, outermost, phases, reads, updates
 from .products import Product
 from .reading import Call, Trace, Work
 from .sending import gloo, nccl, under_way
@@ -55,12 +55,17 @@ def of_gpu(trace: Trace) -> Facts:
     facts.shares |= {name: blame[name] for name in ("loader", "synchronisation", "launch", "between")}
     facts.shares = {name: seconds / steps for name, seconds in facts.shares.items()}
     facts.starved = {name: seconds / steps for name, seconds in blame["in"].items()}
+    facts.hole = hole(trace, blame["gaps"], steps)
     facts.syncs = _sync_rows(trace, syncs, blame["by"], steps, Phases(facts.phases))
     _kernel_rows(facts, [item for item in work if item.kind == "kernel"], told)
     _copy_rows(facts, [item for item in work if item.kind == "memcpy"])
     facts.launches = _launches(trace, facts)
     facts.collectives = sorted([*nccl(facts, collective), *gloo(facts, compute)], key=lambda one: one.begin)
+    facts.sending = intervals.within(intervals.union([*_spans(collective, begin, end), *under_way(trace)]), begin, end)
     first, last = cpu_window(trace)
+    made = called(trace, [(first, last)])
+    facts.called, facts.updates = len(made) / max(1, len(trace.steps)), updates(trace, [(first, last)])
+    facts.reads = reads(made, max(1, len(trace.steps)), Phases(facts.phases))
     facts.loader = intervals.total(intervals.within(loader(trace), first, last)) / max(1, len(trace.steps))
     waiting = intervals.union([*loader(trace), *((call.begin, call.end) for call in syncs)])
     facts.cpu_work = (last - first - intervals.total(intervals.within(waiting, first, last))) / max(1, len(trace.steps))
@@ -117,9 +122,11 @@ def waits(trace: Trace) -> list[Call]:
 
 
 def _blame(trace: Trace, work: list[Work], idle: Spans, syncs: list[Call], phase: Phases) -> dict:
-    """Why the GPU had nothing to do, for each gap; ``by``: seconds for each synchronisation, ``in``: for launches by phase."""
+    """Why the GPU had nothing to do, for each gap; ``by``: seconds for each synchronisation, ``in``: for launches by phase,
+    ``gaps``: where a launch was missing and the CPU was in no operator either."""
     out = dict.fromkeys(("loader", "synchronisation", "launch", "between", "communication", "copy"), 0.0)
-    out["by"], out["in"] = defaultdict(float), defaultdict(float)
+    out["by"], out["in"], out["gaps"] = defaultdict(float), defaultdict(float), []
+    working = intervals.union((call.begin, call.end) for call in trace.calls if call.kind in ("op", "cuda"))
     batches = _batches(trace)
     feeding = loader(trace)
     begins = [call.begin for call in syncs]
@@ -146,6 +153,8 @@ def _blame(trace: Trace, work: list[Work], idle: Spans, syncs: list[Call], phase
         else:
             out["launch"] += rest
             out["in"][phase(queued.begin) if queued is not None else ""] += rest
+            free = intervals.minus([(begin, end)], intervals.union([*waited, *sent]))
+            out["gaps"] += intervals.minus(free, near(working, begin, end))
     return out
 
 

@@ -18,13 +18,14 @@ def dtype(name) -> str:
 
 
 MOST = 1e21  # operations and bytes: no operator does more, and such sizes are broken
-ARITHMETIC_OPERATORS = ("conv", "mm", "linear", "attention", "matmul", "gemm", "einsum")
+ARITHMETIC_OPERATORS = re.compile(r"conv(?!ert)|(?<![a-z])(add|badd|sspadd|s|ds|h)?b?mm(?![a-z])|linear|attention|matmul|gemm"
+                                  "|einsum")
 
 
 def is_product(operator: str) -> bool:
     """Whether an operator is a matrix product or a convolution."""
     name = operator.split("::")[-1]
-    return operator in PRODUCTS or (any(word in name for word in ARITHMETIC_OPERATORS) and "Backward" not in name)
+    return operator in PRODUCTS or bool(ARITHMETIC_OPERATORS.search(name) and "Backward" not in name and "upsample" not in name)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections import defaultdict
 
 from . import intervals, products
 from .facts import Collective, Facts
@@ -58,10 +60,18 @@ def under_way(trace: Trace) -> Spans:
 
 
 def gloo(facts: Facts, compute: Spans) -> list[Collective]:
+    """Each belongs where it was asked for: its thread may begin when the backward pass is over."""
     phase, out = Phases(facts.phases), []
+    calls = defaultdict(list)
+    for call in facts.trace.calls:
+        if call.kind == "op" and call.name.startswith("c10d::"):
+            calls[collective_kind(call.name)].append(call.begin)
     for call in hosted(facts.trace):
         if intervals.holds(facts.spans, call.begin):
             hidden = intervals.total(intervals.common([(call.begin, call.end)], intervals.near(compute, call.begin, call.end)))
-            out.append(Collective(collective_kind(call.name), _size(call), call.begin, call.end, hidden, phase(call.begin),
-                                  step_of(facts.trace, call.begin), call.name.split(":")[0]))
+            kind = collective_kind(call.name)
+            at = bisect_right(calls[kind], call.begin) - 1
+            asked = calls[kind][at] if at >= 0 else call.begin
+            out.append(Collective(kind, _size(call), call.begin, call.end, hidden, phase(asked), step_of(facts.trace, asked),
+                                  call.name.split(":")[0]))
     return out

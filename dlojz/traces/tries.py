@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .facts import Facts
+from .late import waiting
 
-MOST = 0.5  # where more of the kernels' time is in half precision, that is on already
+MOST = 0.5  # where more of the kernels' time is in half precision, that is on already; half of a step
 LAYOUT = 0.02  # part of a step spent in changing layouts, from which on --channels-last is the first thing to try
+MATTER = 0.05  # part of a step that convolutions, or all products, take where it matters how they are computed
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ def _loader(facts: Facts) -> list[Try]:
 
 
 def _launch(facts: Facts) -> list[Try]:
+    if facts.holey:
+        named = f"look at {facts.hole.lines[0][0]}: cProfile or py-spy say what it calls" if facts.hole.lines else \
+            "profile Python: python -m cProfile -s tottime SCRIPT, or py-spy, names the functions that fill the hole"
+        return [Try(named), Try("is something made, read or written in the loop? Batches: in the workers of a DataLoader. "
+                                "Checkpoints and logs: less often")]
     more = "more to do for each call: a larger --batch-size, one operator on a whole tensor in place of a loop over its parts"
     return [Try(more),
             Try("fewer launches (with CUDA graphs: one for all)", ("--compile reduce-overhead", "--fused")),
@@ -75,34 +82,49 @@ def _synchronisation(facts: Facts) -> list[Try]:
 
 
 def _communication(facts: Facts) -> list[Try]:
+    if waiting(facts):
+        return [Try("look for the process that comes late, and for what it does: trace another rank, time its loader"),
+                Try("share the work out evenly: as many batches, as large, for each process; less that only one of them does "
+                    "(validation, checkpoints)")]
     return [Try("send less often: a larger --batch-size, or --accumulate N under no_sync"),
             Try("send fewer bytes: gradients in bf16 (a DDP communication hook); send them beside the backward pass (buckets)")]
 
 
 def _memory(facts: Facts) -> list[Try]:
-    half = Try("half as many bytes", ("--amp bf16",))
+    if facts.prepared >= MOST * facts.seconds:
+        return [Try("prepare batches in the workers of a DataLoader, not in the loop"),
+                Try("do less for each item: smaller images first, uint8 until the device, one operator on the whole batch")]
+    # Autocast begins at products: without any, all stays as it is.
+    half = [Try("half as many bytes", ("--amp bf16",))] if facts.half < MOST and _matters(facts, facts.products) else []
     passes = Try("fuse elementwise work, norms and the update into fewer passes", ("--compile", "--fused"))
-    last = Try("all channels of a pixel beside each other, as convolutions and norms read them", ("--channels-last",))
+    last = [Try("all channels of a pixel beside each other, as convolutions and norms read them", ("--channels-last",))] \
+        if _matters(facts, facts.convolutions) else []
     rest = [Try("fewer norms and elementwise layers: each is a pass over all activations"),
             Try("more GPUs: each brings its own memory bandwidth")]
     if not facts.on_gpu:
-        return [half, last, passes, *rest]
+        return [*half, *last, passes, *rest]
     turned = facts.kinds.get("layout", 0.0) / facts.seconds >= LAYOUT
     first = [Try("kernels turn the layout of images around and back", ("--channels-last",))] if turned else []
-    return [*first, passes, *([half] if facts.half < MOST else []), *([] if turned else [last]), *rest]
+    return [*first, passes, *half, *([] if turned else last), *rest]
 
 
 def _arithmetic(facts: Facts) -> list[Try]:
-    fewer = Try("fewer operations: smaller images, or a smaller model")
+    images = _matters(facts, facts.convolutions)
+    fewer = Try("fewer operations: smaller images, or a smaller model" if images else "fewer operations: a smaller model")
     if not facts.on_gpu:
-        return [Try("half precision, where the CPU has instructions for it", ("--amp bf16",)),
-                Try("the layout kernels like", ("--channels-last",)), fewer,
+        half = [Try("half precision, where the CPU has instructions for it", ("--amp bf16",))] if facts.half < MOST else []
+        return [*half, *([Try("the layout kernels like", ("--channels-last",))] if images else []), fewer,
                 Try("all cores of the job for each process: OMP_NUM_THREADS")]
     if facts.missed and sum(row.seconds for row in facts.missed) >= 0.1 * facts.seconds:
         return [Try("use the tensor cores", ("--amp bf16", "--tf32")), Try("sizes that are multiples of 8"),
-                Try("the layout that tensor cores want for convolutions", ("--channels-last",)), fewer]
+                *([Try("the layout that tensor cores want for convolutions", ("--channels-last",))] if images else []), fewer]
     return [Try("this GPU does what it can: more GPUs, or a model with fewer operations"),
-            Try("the best kernels for the sizes at hand", ("--compile max-autotune", "--channels-last")), fewer]
+            Try("the best kernels for the sizes at hand", ("--compile max-autotune", *(["--channels-last"] if images else []))),
+            fewer]
+
+
+def _matters(facts: Facts, seconds: float) -> bool:
+    return seconds >= MATTER * facts.seconds
 
 
 PINNED = Try("copy from pinned memory, without blocking", ("--pin-memory", "--non-blocking"))

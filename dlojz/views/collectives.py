@@ -72,7 +72,7 @@ def table(facts: Facts) -> tuple[list[str], list[list[str]]]:
     from ..traces.diagnosis import megabytes
 
     steps = facts.steps
-    head = ["collective", "phase", "a step", "bytes", "time", "hidden", "GB/s", "largest"]
+    head = ["collective", "phase", facts.per, "bytes", "time", "hidden", "GB/s", "largest"]
     cells = []
     for kind, phase, some in groups(facts):
         seconds = sum(one.seconds for one in some)
@@ -97,22 +97,26 @@ def _lengths(facts: Facts) -> list[float]:
 
 def findings(facts: Facts) -> list[str]:
     """The same in sentences."""
-    from ..traces.diagnosis import megabytes
+    from ..traces.diagnosis import megabytes, some
+    from ..traces.late import waiting
 
-    steps, found = facts.steps, facts.collectives
-    seconds, hidden = under_way(facts)
+    steps, found, per, whole = facts.steps, facts.collectives, facts.per, facts.whole
+    seconds, hidden = facts.under_way
     known = [one.bytes for one in found if one.bytes is not None]
     backends = sorted({one.backend for one in found})
     size = f", {megabytes(sum(known) / steps)}" if len(known) == len(found) else ""
-    out = [f"{words.count(len(found) / steps)} collectives a step{size}, by {' and '.join(backends)}; one is under way for "
-           f"{words.seconds(seconds)} of a step of {words.seconds(facts.seconds)}."]
-    alone = f"{words.seconds(facts.shares['communication'])} a step ({words.share(facts.share('communication'))})"
+    asked = "" if facts.on_gpu else "asked for or "  # the call that asks takes the process's own time
+    out = [f"{some(len(found) / steps, 'collective')} {per}{size}, by {' and '.join(backends)}; one is {asked}under way for "
+           f"{words.seconds(seconds)} of the {words.seconds(facts.seconds)} of {whole}."]
+    alone = f"{words.seconds(facts.shares['communication'])} {per} ({words.share(facts.share('communication'))})"
     out.append(f"{part(hidden, seconds)} of that is hidden behind computing; for {alone} the device does nothing else.")
     backward = [one for one in found if one.phase == "backward" and one.kind == "all_reduce"]
     if backward:
         inside = part(sum(one.hidden for one in backward), sum(one.seconds for one in backward))
-        buckets = words.count(len(backward) / steps)
-        out.append(f"Gradients go in {buckets} buckets a step beside the backward pass: {inside} of their time is hidden.")
+        buckets = some(len(backward) / steps, "bucket")
+        out.append(f"Gradients go in {buckets} {per} beside the backward pass: {inside} of their time is hidden.")
+    if waiting(facts):
+        out.append("Most of that is longer than any network takes for these bytes: this process waits for one that comes late.")
     if backends == ["nccl"]:
         out.append("A kernel of NCCL begins when its own process is there and waits for the others: its time holds both.")
     if len(known) < len(found):
@@ -122,26 +126,17 @@ def findings(facts: Facts) -> list[str]:
     return out
 
 
-def under_way(facts: Facts) -> tuple[float, float]:
-    """For how long in a step at least one collective is under way, and for how long of that something is computed."""
-    from ..traces import intervals
-
-    spans = intervals.union((one.begin, one.end) for one in facts.collectives)
-    spans = intervals.common(spans, facts.spans)
-    return (intervals.total(spans) / facts.steps, intervals.total(intervals.common(spans, facts.compute_spans)) / facts.steps)
-
-
 # --- the picture ---------------------------------------------------------------------------------------------------------
 
 
 def _bar(facts: Facts) -> str:
     """A step: computing alone, both at once, communication alone, neither."""
-    _, both = under_way(facts)
+    _, both = facts.under_way
     computing, alone = computed(facts), facts.shares["communication"]
     rest = facts.seconds - computing - alone
     parts = [("computes", computing - both, SPEED, 1.0), ("computes and communicates", both, COLLECTIVE, PALE),
              ("communicates, computes nothing", alone, COLLECTIVE, 1.0), ("neither", rest, GREY, 1.0)]
-    svg = Svg(WIDTH, 34, "how much of a step communication takes")
+    svg = Svg(WIDTH, 34, f"how much of {facts.whole} communication takes")
     x = 0.0
     for name, seconds, colour, strong in parts:
         wide = max(0.0, seconds) / facts.seconds * WIDTH
@@ -152,7 +147,7 @@ def _bar(facts: Facts) -> str:
         x += wide
     shown = [(f"{name} {words.seconds(seconds)}", colour + ("" if strong == 1 else f"{round(strong * 255):02x}"))
              for name, seconds, colour, strong in parts if seconds > 0.002 * facts.seconds]
-    title = f'<div style="font-size: 13px"><span style="{page.QUIET}">a step</span> ' \
+    title = f'<div style="font-size: 13px"><span style="{page.QUIET}">{facts.whole}</span> ' \
             f'<span style="font-weight: 600">{words.seconds(facts.seconds)}</span></div>'
     return title + str(svg) + legend(shown)
 

@@ -152,44 +152,44 @@ def nothing(title: str, why: Sequence[str]) -> View:
 
 
 def about(facts: Facts) -> str:
-    """``4 steps of 31.6 ms on NVIDIA H100 80GB HBM3``"""
-    count = words.counted(facts.steps, "step")
+    """``4 steps of 31.6 ms on NVIDIA H100 80GB HBM3``, ``6.41 ms without a marked step on CPU``"""
+    took = words.seconds(facts.seconds)
+    count = f"{words.counted(facts.steps, 'step')} of {took}" if facts.marked else f"{took} without a marked step"
     rank = f", rank {facts.trace.rank} of {facts.trace.world_size}" if facts.trace.world_size > 1 else ""
-    return f"{count} of {words.seconds(facts.seconds)} on {facts.trace.device}{rank}"
+    return f"{count} on {facts.trace.device}{rank}"
 
 
 def listing(facts: Facts) -> list[tuple[str, str]]:
     """Everything that is shown, as name and words."""
-    from ..traces.diagnosis import megabytes, reached, said_sync
+    from ..traces.diagnosis import megabytes, reached, said_sync, some
 
     who = "the GPU" if facts.on_gpu else "the CPU"
     parts = [f"{SHARES[name][0]} {words.share(facts.share(name))}" for name in facts.shares if facts.share(name) >= 0.005]
     what = "kernels" if facts.on_gpu else "operators"
-    rows = [("busy", f"{what} run {words.share(facts.busy)} of the time"), ("a step", f"{who} " + ", ".join(parts))]
+    rows = [("busy", f"{what} run {words.share(facts.busy)} of the time"), (facts.per, f"{who} " + ", ".join(parts))]
     rows += [(("kernels" if not at else ""), line) for at, line in enumerate(_top(facts.kernels, facts))]
     rows += [(("operators" if not at else ""), line) for at, line in enumerate(_top(facts.operators, facts))]
     if facts.on_gpu:
         rows.append(("tensor cores", f"{words.share(facts.tensor_cores)} of the kernels' time"))
-        rows += [("could use them", f"{row.operator}: {words.seconds(row.seconds)} a step, {row.why}")
+        rows += [("could use them", f"{row.operator}: {words.seconds(row.seconds)} {facts.per}, {row.why}")
                  for row in facts.missed[:3]]
         for row in facts.copies[:4]:
-            said = f"{DIRECTION.get(row.direction, row.direction)}, {row.memory} memory: {megabytes(row.bytes)} a step"
+            said = f"{DIRECTION.get(row.direction, row.direction)}, {row.memory} memory: {megabytes(row.bytes)} {facts.per}"
             rows.append(("copies", f"{said}, {words.number(row.speed / 1e9)} GB/s"))
-        rows += [("synchronises", said_sync(row)) for row in facts.syncs[:4]]
+        rows += [("synchronises", said_sync(row, facts.per)) for row in facts.syncs[:4]]
         if not facts.syncs:
             rows.append(("synchronises", "never"))
         if run := facts.launches:
-            rows.append(("launches", f"{run.kernels:,.0f} kernels a step, one every {words.seconds(run.every)}; one runs "
+            rows.append(("launches", f"{some(run.kernels, 'kernel')} {facts.per}, one every {words.seconds(run.every)}; one runs "
                                      f"{words.seconds(run.runs)}, {words.number(run.depth)} wait their turn"))
     if not facts.on_gpu and (parts := by_phase(facts)):
         rows.append(("phases", ", ".join(f"{name} {words.seconds(seconds)}" for name, seconds, _ in parts)))
-    rows.append(("loader", f"the process waits {words.seconds(facts.loader)} a step"))
+    rows.append(("loader", f"the process waits {words.seconds(facts.loader)} {facts.per}"))
     if facts.collectives:
-        whole = sum(one.seconds for one in facts.collectives)
-        hidden = sum(one.hidden for one in facts.collectives) / whole if whole else 0.0
+        whole, hidden = facts.under_way
+        beside = words.share(hidden / whole if whole else 0.0)
         count = words.count(len(facts.collectives) / facts.steps)
-        rows.append(("collectives", f"{count} a step, {words.seconds(whole / facts.steps)}, {words.share(hidden)} of it beside "
-                                    "computing"))
+        rows.append(("collectives", f"{count} {facts.per}, {words.seconds(whole)}, {beside} of it beside computing"))
     if facts.achieved.get("flops"):
         rows.append(("arithmetic", f"convolutions and products reach {reached(facts)}"))
     return rows
@@ -217,7 +217,7 @@ def _top(rows: Sequence, facts: Facts, most: int = 5) -> list[str]:
         name = kind(row.name).short if row.kind else row.name
         cores = ", tensor cores" if row.tensor_cores else ""
         out.append(f"{words.share(row.seconds / facts.seconds)} {name} ({words.seconds(row.seconds)}, "
-                   f"{words.count(row.count)} a step{cores})")
+                   f"{words.count(row.count)} {facts.per}{cores})")
     return out
 
 
@@ -225,7 +225,7 @@ def _top(rows: Sequence, facts: Facts, most: int = 5) -> list[str]:
 
 
 def _page(name: str, facts: Facts, rows: Sequence[tuple[str, str]], verdict: Diagnosis, notes: Sequence[str]) -> str:
-    said = [row for row in rows if row[0] not in ("busy", "a step", "kernels", "operators", "phases", "")]
+    said = [row for row in rows if row[0] not in ("busy", facts.per, "kernels", "operators", "phases", "")]
     parts = [page.headline(f"Trace of {name}", about(facts)), *(page.note(line, CARE) for line in notes)]
     parts.append('<div style="display: flex; flex-wrap: wrap; gap: 8px 28px; align-items: center; margin: 8px 0">'
                  f'<div style="flex: 0 1 220px; min-width: 180px">{_gauge(facts)}</div>'
@@ -247,7 +247,7 @@ def _gauge(facts: Facts) -> str:
 
 
 def _bar(facts: Facts) -> str:
-    svg = Svg(560, 34, "what a step is made of")
+    svg = Svg(560, 34, f"what {facts.whole} is made of")
     x, names = 0.0, []
     for name in facts.shares:
         part = facts.share(name)
@@ -260,7 +260,7 @@ def _bar(facts: Facts) -> str:
         x += part * 560
         names.append((f"{said} {words.share(part)}", colour))
     who = "the GPU" if facts.on_gpu else "the CPU"
-    title = f'<div style="font-size: 13px"><span style="{page.QUIET}">a step of {who}</span> ' \
+    title = f'<div style="font-size: 13px"><span style="{page.QUIET}">{facts.whole} of {who}</span> ' \
             f'<span style="font-weight: 600">{words.seconds(facts.seconds)}</span></div>'
     return title + str(svg) + legend(names)
 
@@ -273,23 +273,24 @@ def on(colour: str) -> str:
 
 def _tops(facts: Facts) -> str:
     """Kernels and operators side by side, on a CPU operators and phases."""
-    boxes = [("kernels, own time in a step", [_bar_of(row) for row in facts.kernels[:TOP]]),
-             ("operators, own time in a step", [_bar_of(row) for row in facts.operators[:TOP]])]
+    boxes = [(f"kernels, own time in {facts.whole}", [_bar_of(row, facts.per) for row in facts.kernels[:TOP]]),
+             (f"operators, own time in {facts.whole}", [_bar_of(row, facts.per) for row in facts.operators[:TOP]])]
     if not facts.on_gpu:
-        boxes.append(("phases of a step", [(name, seconds, colour, 1.0, "", False) for name, seconds, colour in by_phase(facts)]))
+        found = by_phase(facts)
+        boxes.append((f"phases of {facts.whole}", [(name, seconds, colour, 1.0, "", False) for name, seconds, colour in found]))
     shown = "".join(f'<div style="flex: 1 1 400px; min-width: 300px">{_bars(title, bars, facts.seconds)}</div>'
                     for title, bars in boxes if bars)
     return f'<div style="display: flex; flex-wrap: wrap; gap: 4px 28px; margin: 6px 0">{shown}</div>'
 
 
-def _bar_of(row: Row) -> tuple[str, float, str, float, str, bool]:
+def _bar_of(row: Row, per: str) -> tuple[str, float, str, float, str, bool]:
     """Name, seconds, colour, how strong, what the pointer shows, whether it computes on tensor cores."""
     from ..traces.kernels import ARITHMETIC, kind
     from ..traces.products import is_product
 
     strong = row.kind in (*ARITHMETIC, "collective") if row.kind else is_product(row.name)
     return (kind(row.name).short if row.kind else row.name, row.seconds, COLLECTIVE if row.kind == "collective" else SPEED,
-            1.0 if strong else PALE, f"{row.name}: {words.count(row.count)} times a step", row.tensor_cores)
+            1.0 if strong else PALE, f"{row.name}: {words.count(row.count)} times {per}", row.tensor_cores)
 
 
 def _bars(title: str, bars: Sequence[tuple[str, float, str, float, str, bool]], step: float) -> str:

@@ -83,10 +83,8 @@ def test_counted(traced, tmp_path):
 
 def test_counted_on_a_gpu():
     row = SimpleNamespace
-    calls = [row(name=name, kind="op", begin=begin) for begin in range(4) for name in ("aten::item", "aten::add", "aten::add")]
-    trace = row(steps=[row(begin=1, end=2), row(begin=2, end=3)], calls=[*calls, row(name="cudaFree", kind="cuda", begin=1)])
     launches = row(kernels=900.0, runs=3e-6, every=9e-6)
-    facts = row(seconds=0.02, loader=0.001, on_gpu=True, busy=0.25, launches=launches, trace=trace)
+    facts = row(seconds=0.02, loader=0.001, on_gpu=True, busy=0.25, launches=launches, called=3.0, reads=row(count=1.0, where=""))
     assert figures._numbers(facts) == {
         ("a step", "ms"): 20, ("waits for the loader", "ms"): 1, ("operators", "calls"): 3,
         ("values asked for", "aten::item"): 1, ("the GPU is busy", "%"): 25, ("kernels", ""): 900,
