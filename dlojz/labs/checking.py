@@ -15,6 +15,7 @@ says so.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import time
 from pathlib import Path
@@ -153,7 +154,7 @@ def _stopped(facts: Facts, where: Places) -> tuple[str, str]:
     if ended.how == "broken":
         return CANNOT_CHECK, f"{message}\nThat is a fault of the kit, not of your file."
     if own or (ended.file in (None, *lab.files) and where.rest_is_as_it_came()):
-        look = f"the fence {own}" if own else where.needed_by_the_rest(ended.file or facts.script)
+        look = f"the fence {own}" if own else where.needed_by_the_rest(ended.file or facts.script, ended.asked_of)
         expected = "it trains for a few steps and ends" if facts.trains else "it ends without an error"
         if ended.how == "completed":
             expected = "it goes on to what this lab asks for"
@@ -208,9 +209,14 @@ class Places:
             return f"the fence {at}, {self.line_of(at)}" if at in self.fences else f"where the fence {at} was"
         return self.line(at) if at and at.line else f"the fences of {self.lab.id} in {' and '.join(self.texts)}"
 
-    def needed_by_the_rest(self, file: str) -> str:
-        """Where to look when the rest of this file can't do with what its fences give it."""
+    def needed_by_the_rest(self, file: str, names: list[str]) -> str:
+        """Where to look when what is outside can't do with what the fences of this file give it, or these functions of it."""
         here = [fence for fence in self.fences if self.lab.file_of(fence) == file] or list(self.fences)
+        if names and file in self.texts:
+            spans = [(node.lineno, node.end_lineno) for node in ast.parse(self.texts[file]).body
+                     if getattr(node, "name", "") in names]
+            here = [fence for fence in here if any(begin < self.fences[fence].last and self.fences[fence].first < end
+                                                   for begin, end in spans)] or here
         if len(here) == 1:
             return f"{self.look(here[0])}, and what the rest of the file needs from it"
         among = f" in {file}" if len(here) < len(self.fences) else ""

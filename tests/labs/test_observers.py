@@ -297,6 +297,18 @@ def test_a_handler_that_fails(run):
     assert failed.line == facts.need("error").line
 
 
+def test_what_fails_in_a_worker_of_the_loader_is_told_like_any_other(run):
+    facts = run("batches", """
+        class Items(torch.utils.data.Dataset):
+            def __len__(self):
+                return 2
+            def __getitem__(self, index):
+                return {}["no"]
+        next(iter(torch.utils.data.DataLoader(Items(), num_workers=1)))
+    """, TRACED, completed=False)
+    assert facts.ended.message == "stops with KeyError in a worker of the loader: 'no'" and facts.ended.line == 9
+
+
 def test_a_profiler_without_one(run):
     facts = run("profiling", """
         profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True)

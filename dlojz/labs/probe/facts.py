@@ -107,6 +107,8 @@ class Facts:
     def ended(self) -> Event:
         """How the run ended: ``how``, and ``line`` and ``file`` where that is known, and ``message`` ("stops with TypeError: …").
 
+        ``asked_of``: the names in the trainee's file that a call has used where it stopped, outside of that file.
+
         ``how`` is completed, error, exit or signal; time, memory, processes or alone where we ended it; broken where the probe
         itself failed.
         """
@@ -159,7 +161,7 @@ class Facts:
 
 
 def ending(where: dict, how: str, message: str) -> Event:
-    return Event(line=where.get("line"), file=where.get("file"), how=how, message=message)
+    return Event(line=where.get("line"), file=where.get("file"), how=how, message=message, asked_of=where.get("asked_of") or [])
 
 
 def read(path: Path) -> list[Event]:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import linecache
 import os
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -106,18 +107,30 @@ def error(failure: BaseException, log: Log) -> dict:
     found = {"what": "error", "step": log.step, "kind": type(failure).__name__, "message": message, "line": None, "file": None}
     if isinstance(failure, SyntaxError) and failure.filename and log.is_own(failure.filename):
         return found | {"line": failure.lineno, "file": log.name(failure.filename), "message": failure.msg}
-    found |= place(failure, log)
-    return found if found["line"] is not None else found | {"asked": _asked(failure, log)}
+    found |= place(failure, log) | _in_a_worker(str(failure), log)
+    return found if found["line"] is not None else found | _asked(failure, log)
 
 
-def _asked(failure: BaseException, log: Log) -> str:
-    """The line of calls.py that uses the trainee's module, where none of the trainee's own is to blame; empty where none does."""
+def _in_a_worker(text: str, log: Log) -> dict:
+    """What torch tells of an exception in a loader's worker, as text alone: a sentence, and the traceback of there."""
+    if not re.match(r"Caught \w+ in DataLoader worker process \d+\.\n", text):
+        return {}
+    kind, _, message = text.rstrip().splitlines()[-1].partition(": ")
+    found = {"kind": f"{kind} in a worker of the loader", "message": message[:500].rstrip(".")}
+    own = [(file, int(line)) for file, line in re.findall(r'^  File "(.+?)", line (\d+)', text, re.MULTILINE) if log.is_own(file)]
+    return found | {"file": log.name(own[-1][0]), "line": own[-1][1]} if own else found
+
+
+def _asked(failure: BaseException, log: Log) -> dict:
+    """Where none of the trainee's own lines is to blame: the line of calls.py that uses their module, and what of it."""
     calls, module = log.called or ("", None)
-    found, trace = "", failure.__traceback__
+    found, trace = {}, failure.__traceback__
     while trace is not None:
         frame = trace.tb_frame
-        if frame.f_code.co_filename == calls and any(value is module for value in frame.f_locals.values()):
-            found = linecache.getline(calls, trace.tb_lineno).strip()
+        names = [name for name, value in frame.f_locals.items() if value is module]
+        if frame.f_code.co_filename == calls and names:
+            line = linecache.getline(calls, trace.tb_lineno).strip()
+            found = {"asked": line, "asked_of": re.findall(rf"\b{names[0]}\.(\w+)", line)}
         trace = trace.tb_next
     return found
 
