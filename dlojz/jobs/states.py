@@ -154,9 +154,10 @@ def explained(folder: Path, status: Status) -> Status:
     return status
 
 
+END = 100_000  # bytes of a log that are looked at; torchrun's table takes 300 a process
 # What torchrun adds when a process fails: its own traceback with a table of who ended how, and lines of its log.
-TORCHRUN = re.compile(r"(?:^Traceback \(most recent call last\):\n(?:[ \t].*\n)*)?^\S*ChildFailedError: *\n=+\n(?:.*\n)*?=+$"
-                      r"|^[A-Z]\d{4} [\d:.]+ .*torch/distributed/.*$", re.MULTILINE)
+TORCHRUN = re.compile(r"(?:^Traceback \(most recent call last\):\n(?:[ \t].*\n)*)?^\S*ChildFailedError: *\n=+\n(?:.*\n)*?=+$\n?"
+                      r"|^[A-Z]\d{4} [\d:.]+ .*torch/distributed/.*$\n?", re.MULTILINE)
 FIRST = re.compile(r"^Root Cause .*\n(?:.*\n)*? *rank *: (\d+) .*\n *exitcode *: (-?\d+)", re.MULTILINE)
 # What Python and torch warn of.
 WARNING = re.compile(r"^\S+:\d+: \w*Warning: .*(?:\n[ \t]+.*)?$|^(?:\[rank\d+\]:)?\[W\d* .*$", re.MULTILINE)
@@ -167,7 +168,7 @@ def last_error(file: Path) -> str:
     last that is no warning and not a launcher's. Where torchrun says only how a process ended: that."""
     try:
         with open(file, "rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - 100_000))  # torchrun's table takes 300 bytes a process
+            log.seek(max(0, os.fstat(log.fileno()).st_size - END))
             said = log.read().decode(errors="replace")
     except OSError:
         return ""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from .. import records, sites
 from ..errors import UsageError
 from .job import Group, Job, load, refresh
+from .states import END, TORCHRUN
 
 if TYPE_CHECKING:
     from . import Jobs
@@ -236,12 +237,13 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def tail(file: Path, lines: int = TAIL, width: int = 200) -> str:
-    """The last lines of a log. Of a line that was written over (a progress bar) the last state counts."""
+    """The last lines of a log, without what torchrun says of a failure. Of a line that was written over (a progress bar) the last
+    state counts."""
     try:
         with open(file, "rb") as log:
             log.seek(0, os.SEEK_END)
-            log.seek(max(0, log.tell() - lines * width * 4))
-            text = log.read().decode(errors="replace")
+            log.seek(max(0, log.tell() - END))
+            text = TORCHRUN.sub("", log.read().decode(errors="replace"))
     except OSError:
         return ""
     shown = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip("\n").split("\n")]
