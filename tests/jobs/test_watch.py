@@ -390,7 +390,7 @@ def test_tail_of_a_log_without_what_torchrun_adds(tmp_path):
     log.write_text("train.py: unrecognized arguments: --nosuch\n"
                    "E1128 07:02:34.605000 9443 lib/torch/distributed/elastic/multiprocessing/api.py:1002] failed\n"
                    'Traceback (most recent call last):\n  File "lib/torch/distributed/run.py", line 1142, in <module>\n'
-                   f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{rule}\ntrain.py FAILED\n{table}{rule}\n"
+                   f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{rule}\nFAILED\n{table}{rule}\n"
                    "slurmstepd: error: something\n")
     assert watch.tail(log) == "train.py: unrecognized arguments: --nosuch\nslurmstepd: error: something"
 
