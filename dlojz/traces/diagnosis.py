@@ -3,7 +3,8 @@
 1. What keeps the device from working is looked at first: the loader, launches, synchronisations, communication. Of those that
    take `WORTH` of a step or more, the one that takes most is the diagnosis.
 2. Where both synchronisations and launches leave a GPU idle, the question is whether the CPU would keep up if it never waited:
-   it would where its own work for a step takes less time than the GPU's. Then the synchronisations are the cause.
+   it would where its own work for a step takes less time than the GPU's. Then the synchronisations are the cause. Where it would
+   not, what it does for long after a synchronisation is the cause of what is late then.
 3. On a CPU, launches are the calls of operators that do little, and what is between operators. Where values are read out of
    tensors many times a step (`READS`), these calls are a synchronisation's, had they been on a GPU; but not where there is more
    between two of them than reading takes (`A_READ`). Where no step is marked, the updates of optimizers are counted in its place.
@@ -131,8 +132,7 @@ def waits(facts: Facts) -> dict[str, float]:
     out = {"loader": share("loader") + fed, "launch": share("launch"),
            "synchronisation": share("synchronisation") + share("copy") - fed, "communication": share("communication")}
     idle = out["launch"] + out["synchronisation"]
-    keeps_up = facts.cpu_work < facts.shares.get("compute", 0.0) + facts.shares.get("communication", 0.0)
-    if idle >= WORTH and out["synchronisation"] >= ENTANGLED * idle and keeps_up:
+    if idle >= WORTH and out["synchronisation"] >= ENTANGLED * idle and facts.keeps_up:
         out["synchronisation"], out["launch"] = idle, 0.0
     return out
 
@@ -335,8 +335,8 @@ def unknown(facts: Facts) -> list[str]:
     elif facts.achieved and not facts.achieved.get("peak"):
         out.append(f"whether convolutions and products wait for memory: what {facts.trace.device} can at most is not known here")
     if facts.trace.world_size > 1:
-        out.append("whether a collective is slow or waits for another process: this trace is of rank "
-                   f"{facts.trace.rank} alone")
+        what = "which process comes late" if waiting(facts) else "whether a collective is slow or waits for another process"
+        out.append(f"{what}: this trace is of rank {facts.trace.rank} alone")
     if not facts.marked and facts.reads is not None and not facts.updates and not facts.on_gpu:
         out.append("how often values are read in a step: no step is marked")
     if any(one.bytes is None and one.kind != "barrier" for one in facts.collectives):

@@ -209,6 +209,11 @@ class Facts:
         return sum(seconds for kind, seconds in self.kinds.items() if kind in ARITHMETIC or kind == "arithmetic")
 
     @property
+    def keeps_up(self) -> bool:
+        """Whether the CPU's own work for a step takes less time than the GPU's."""
+        return self.cpu_work < self.shares.get("compute", 0.0) + self.shares.get("communication", 0.0)
+
+    @property
     def holey(self) -> bool:
         """Whether most of what is between the operators is not theirs."""
         rest = self.shares.get("launch", 0.0) - self.hole.seconds if self.on_gpu else self.shares.get("calls", 0.0)

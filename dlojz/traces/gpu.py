@@ -21,6 +21,7 @@ from .sending import gloo, nccl, under_way
 # of the ratio of the two, memory decides.
 REACHED = 0.7
 BATCH = 1e6  # bytes: what is sent to the GPU at once and is larger is a batch, what is smaller a value
+HELD = 1e-3  # seconds after a synchronisation in which the CPU still queues nothing, from which on something else holds it
 CLOCKS = 20e-6  # seconds by which the clocks of CPU and GPU in a trace may differ, and a returning call may be late
 HALF = re.compile(r"bf16|f16f16|bfloat16|__half|c10::Half|fp16|nvjet_[ht]")  # kernels whose names tell of two bytes a number
 SYNCS = frozenset(("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy", "cudaMemcpy2D",
@@ -53,22 +54,29 @@ def of_gpu(trace: Trace) -> Facts:
     facts.shares["communication"] += blame["communication"]
     facts.shares["copy"] += blame["copy"]
     facts.shares |= {name: blame[name] for name in ("loader", "synchronisation", "launch", "between")}
+    first, last = cpu_window(trace)
+    facts.loader = intervals.total(intervals.within(loader(trace), first, last)) / max(1, len(trace.steps))
+    waiting = intervals.union([*loader(trace), *((call.begin, call.end) for call in syncs)])
+    facts.cpu_work = (last - first - intervals.total(intervals.within(waiting, first, last))) / max(1, len(trace.steps))
     facts.shares = {name: seconds / steps for name, seconds in facts.shares.items()}
+    if not facts.keeps_up:  # without waiting, the CPU would not have queued this any earlier
+        for name, where, spans, gaps in blame["held"]:
+            seconds = intervals.total(spans)
+            facts.shares[name] -= seconds / steps
+            facts.shares["launch"] += seconds / steps
+            blame["in"][where] += seconds
+            blame["gaps"] += gaps
     facts.starved = {name: seconds / steps for name, seconds in blame["in"].items()}
-    facts.hole = hole(trace, blame["gaps"], steps)
+    facts.hole = hole(trace, intervals.union(blame["gaps"]), steps)
     facts.syncs = _sync_rows(trace, syncs, blame["by"], steps, Phases(facts.phases))
     _kernel_rows(facts, [item for item in work if item.kind == "kernel"], told)
     _copy_rows(facts, [item for item in work if item.kind == "memcpy"])
     facts.launches = _launches(trace, facts)
     facts.collectives = sorted([*nccl(facts, collective), *gloo(facts, compute)], key=lambda one: one.begin)
     facts.sending = intervals.within(intervals.union([*_spans(collective, begin, end), *under_way(trace)]), begin, end)
-    first, last = cpu_window(trace)
     made = called(trace, [(first, last)])
     facts.called, facts.updates = len(made) / max(1, len(trace.steps)), updates(trace, [(first, last)])
     facts.reads = reads(made, max(1, len(trace.steps)), Phases(facts.phases))
-    facts.loader = intervals.total(intervals.within(loader(trace), first, last)) / max(1, len(trace.steps))
-    waiting = intervals.union([*loader(trace), *((call.begin, call.end) for call in syncs)])
-    facts.cpu_work = (last - first - intervals.total(intervals.within(waiting, first, last))) / max(1, len(trace.steps))
     return facts
 
 
@@ -123,9 +131,10 @@ def waits(trace: Trace) -> list[Call]:
 
 def _blame(trace: Trace, work: list[Work], idle: Spans, syncs: list[Call], phase: Phases) -> dict:
     """Why the GPU had nothing to do, for each gap; ``by``: seconds for each synchronisation, ``in``: for launches by phase,
-    ``gaps``: where a launch was missing and the CPU was in no operator either."""
+    ``gaps``: where a launch was missing and the CPU was in no operator either; ``held``: what is long after a synchronisation, as
+    name, phase, spans, gaps."""
     out = dict.fromkeys(("loader", "synchronisation", "launch", "between", "communication", "copy"), 0.0)
-    out["by"], out["in"], out["gaps"] = defaultdict(float), defaultdict(float), []
+    out["by"], out["in"], out["gaps"], out["held"] = defaultdict(float), defaultdict(float), [], []
     working = intervals.union((call.begin, call.end) for call in trace.calls if call.kind in ("op", "cuda"))
     batches = _batches(trace)
     feeding = loader(trace)
@@ -144,16 +153,21 @@ def _blame(trace: Trace, work: list[Work], idle: Spans, syncs: list[Call], phase
         if queued is not None and queued.end <= begin + 1e-9:
             out["between"] += rest
             continue
+        free = intervals.minus([(begin, end)], intervals.union([*waited, *sent]))
+        where = phase(queued.begin) if queued is not None else ""
         sync = _holding(syncs, begins, begin)
         if sync is not None:
             asked = outermost(sync)
             of_batch = id(sync) in batches or id(asked) in batches
-            out["copy" if of_batch else "synchronisation"] += rest
+            name = "copy" if of_batch else "synchronisation"
+            out[name] += rest
             out["by"][id(sync)] += rest
+            after = intervals.within(free, sync.end, end)
+            if intervals.total(after) >= HELD:
+                out["held"].append((name, where, after, intervals.minus(after, near(working, begin, end))))
         else:
             out["launch"] += rest
-            out["in"][phase(queued.begin) if queued is not None else ""] += rest
-            free = intervals.minus([(begin, end)], intervals.union([*waited, *sent]))
+            out["in"][where] += rest
             out["gaps"] += intervals.minus(free, near(working, begin, end))
     return out
 

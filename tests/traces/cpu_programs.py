@@ -151,7 +151,7 @@ def ddp_with_large_gradients(profiler):
 
 
 def the_other_process_is_late(profiler):
-    """What takes the time is a process that waits; a trace of one process cannot tell it from a slow network."""
+    """What takes the time is a process that waits, for longer than any network takes for so few bytes."""
     def after(model, outputs):
         if dist.get_rank():
             time.sleep(0.05)

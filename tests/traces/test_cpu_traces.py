@@ -68,6 +68,24 @@ def test_a_planted_cause_is_found(folder, pattern, program):
     assert any("only the trace of a GPU can tell" in line for line in found.unknown)
 
 
+FIRST = {"python_between_operators": "profile Python", "loop_over_samples": "more to do", "many_small_layers": "more to do",
+         "the_other_process_is_late": "look for the process that comes late", "ddp_with_large_gradients": "send less often",
+         "all_reduce_after_backward": "send less often", "norms": "fuse elementwise", "a_large_optimizer": "fuse elementwise",
+         "table_of_answers": "leave numbers", "convolutions": "half precision", "products": "half precision"}
+
+
+@pytest.mark.parametrize("program", FIRST)
+def test_what_to_try_first(folder, program):
+    facts = facts_of(folder, program)
+    found = traces.diagnose(facts)
+    pattern = next(pattern for pattern, planted in CASES if planted == program)
+    if found.pattern != pattern or not found.next[0].startswith(FIRST[program]):
+        run(folder, 2 if pattern in TOGETHER else 1, program)
+        found = traces.diagnose(facts := facts_of(folder, program))
+    assert found.next[0].startswith(FIRST[program]), f"{found}\n{facts.shares}\n{facts.collectives}"
+    assert ("--channels-last" in " ".join(found.next)) == (program == "convolutions")
+
+
 def steps_by_hand(path: Path, lengths, work) -> Path:
     """Steps that last so many ms, with operators of so many µs each in them and nothing else."""
     events, now = [], 0.0

@@ -5,7 +5,7 @@ import random
 import pytest
 from simulated_gpu import ADD, ALLREDUCE, CONV_FP32, CONV_TC, FOREACH, GEMM_FP32, GEMM_TC, LAYOUT, NORM, RELU, Gpu
 
-from dlojz import traces
+from dlojz import traces, views
 from dlojz.traces import intervals
 
 STEPS = 5
@@ -320,6 +320,117 @@ def test_taking_the_waits_away_takes_the_idle_time_away(tmp_path):
         assert facts.busy > 0.9, program.__name__
     facts = traces.analyse(traces.read(without(one_update_for_each_parameter).write(tmp_path / "b.json")))
     assert traces.diagnose(facts).pattern == "launch"
+
+
+# --- what to try -------------------------------------------------------------------------------------------------------------
+
+
+def batches_without_a_name(gpu):
+    """Made by a generator in the loop: no DataLoader, no Chronometer, no operator."""
+    gpu.work(40_000)
+    net(gpu)
+
+
+def checkpoint_in_each_step(gpu):
+    idle(gpu)
+    net(gpu)
+    gpu.item()
+    with gpu.range("save"):
+        gpu.work(30_000)
+
+
+def python_that_the_gpu_would_hide(gpu):
+    """5 ms of Python after the loss is read, the GPU works for 11: without that value it would take no time."""
+    idle(gpu)
+    net(gpu)
+    gpu.item()
+    gpu.work(5_000)
+
+
+def test_what_comes_after_a_wait_is_the_waits_where_the_cpu_would_keep_up(tmp_path):
+    _, facts = facts_of(python_that_the_gpu_would_hide, tmp_path)
+    assert facts.keeps_up and traces.diagnose(facts).pattern == "synchronisation"
+
+
+@pytest.mark.parametrize(("program", "first"), [
+    (batches_without_a_name, "profile Python"), (python_between_kernels, "profile Python"),
+    (checkpoint_in_each_step, "profile Python"), (tiny_kernels, "more to do"), (one_update_for_each_parameter, "more to do")])
+def test_a_hole_is_told_from_launches(tmp_path, program, first):
+    """What the CPU does when it queues nothing: operators, or something that is in no operator."""
+    _, facts = facts_of(program, tmp_path)
+    found = traces.diagnose(facts)
+    assert found.pattern == "launch" and found.next[0].startswith(first), f"{found}\n{facts.shares} {facts.hole}"
+    assert facts.hole.seconds <= facts.shares["launch"] + 1e-9
+    assert any("in no operator: Python, or what it calls" in line for line in found.evidence) == (first == "profile Python")
+
+
+def test_the_function_in_the_hole_is_named_on_a_gpu_too(tmp_path):
+    def body(gpu):
+        with gpu.python("train.py(80): main"):
+            with gpu.python("text.py(7): tokenise"):
+                gpu.work(40_000)
+            net(gpu)
+    _, facts = facts_of(body, tmp_path)
+    found = traces.diagnose(facts)
+    assert facts.hole.lines[0][0] == "text.py(7): tokenise" and found.next[0].startswith("look at text.py(7): tokenise")
+
+
+@pytest.mark.parametrize(("elements", "us", "late"), [
+    (5_000, 50_000, True), (2_000_000, 60_000, True), (25_000_000, 9_000, False), (250_000_000, 900_000, False),
+    (250, 900, False)])
+def test_a_process_that_comes_late_is_told_from_a_slow_network(tmp_path, elements, us, late):
+    def body(gpu):
+        idle(gpu)
+        layers(gpu, 2, 50.0)
+        gpu.wait(gpu.all_reduce(elements, us))
+    _, facts = facts_of(body, tmp_path, world=4)
+    found = traces.diagnose(facts)
+    assert found.pattern == "communication"
+    assert found.next[0].startswith("look for the process that comes late" if late else "send less often"), found
+    assert any("which process comes late" in line for line in found.unknown) == late
+
+
+def vectors(gpu):
+    """No convolution, no product: autocast changes nothing, and nothing has channels."""
+    idle(gpu)
+    with gpu.range("dlojz.forward"):
+        for _ in range(40):
+            with gpu.op("aten::mul", 8):
+                gpu.kernel(ADD, 300.0)
+
+
+def products_and_much_else(gpu):
+    idle(gpu)
+    for _ in range(20):
+        with gpu.op("aten::mm", 10, [[4096, 4096], [4096, 4096]]):
+            gpu.kernel(GEMM_FP32, 100.0)
+        with gpu.op("aten::mul", 8):
+            gpu.kernel(ADD, 300.0)
+
+
+@pytest.mark.parametrize(("program", "there", "missing"), [
+    (vectors, ("--fused", "fewer norms"), ("--amp", "--channels-last", "pixel")),
+    (products_and_much_else, ("--fused", "--amp bf16"), ("--channels-last", "pixel")),
+    (elementwise_chains, ("--fused", "--amp bf16"), ()), (norms_and_layouts, ("--channels-last", "--fused"), ()),
+    (large_products_in_half_precision, ("more GPUs", "--compile max-autotune"), ("--channels-last", "images")),
+    (float32_products, ("--amp bf16, --tf32", "multiples of 8"), ("--channels-last",)),
+    (convolutions_on_tensor_cores, ("more GPUs", "--compile max-autotune, --channels-last"), ())])
+def test_what_to_try_depends_on_the_work(tmp_path, program, there, missing):
+    _, facts = facts_of(program, tmp_path)
+    said = " ".join(traces.diagnose(facts).next)
+    assert all(word in said for word in there) and not any(word in said for word in missing), said
+
+
+def test_no_sentence_speaks_of_a_step_where_none_is_marked(tmp_path):
+    for number, (pattern, program) in enumerate(CASES):
+        gpu = Gpu(world=2)
+        for _ in range(STEPS):
+            program(gpu)
+        path = gpu.write(tmp_path / f"{number}.json")
+        found = traces.diagnose(traces.analyse(traces.read(path)))
+        assert found.pattern == pattern, f"{program.__name__}: {found}"
+        for said in (str(found), *(view(path).text for view in (views.trace, views.communications))):
+            assert "a step" not in said and " step of " not in said, said
 
 
 # --- the facts themselves ----------------------------------------------------------------------------------------------------
