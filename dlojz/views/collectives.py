@@ -190,7 +190,7 @@ def _step(facts: Facts) -> str:
                     svg.rect(x0, y + 2, max(x1 - x0, 0.7), tall - 5, COLLECTIVE, tip, opacity=strong)
     panel.axis_x("", say=lambda value: f"{short(value)} {unit}")
     left = f", the {len(there) - len(shown)} shortest left out" if len(there) > len(shown) else ""
-    how = f"Below, a row for each collective{left}. Solid: nothing is computed beside it. Pale: hidden behind computing."
+    how = f"Below, a row for each collective{left}. Solid: nothing is computed beside it. Faint: hidden behind computing."
     return str(svg) + legend(named(working(facts, begin, end))) + page.quiet(how)
 
 
