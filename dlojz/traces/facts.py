@@ -13,8 +13,8 @@ and where the GPU has nothing to do
 ``between``          the next kernel was queued already: what the GPU needs between two kernels
 
 On a CPU the operators are the work: ``compute``, ``calls`` (operators so short that they are mostly PyTorch's work for a call),
-``loader``, ``communication`` (a collective is asked for or under way and no operator runs), ``other`` (no operator runs: Python, or
-what it calls).
+``loader``, ``communication`` (a collective is asked for or under way and no operator runs), ``other`` (no operator runs: Python,
+or what it calls).
 """
 
 from __future__ import annotations
