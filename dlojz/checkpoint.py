@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from . import distributed, faults, switches
+from . import distributed, faults, records, switches
+from .errors import UsageError
 from .records import Writer
 
 
@@ -40,3 +41,15 @@ def load(path: Path, parts: dict, sums: torch.Tensor, place: dict, rank: int) ->
     torch.set_rng_state(mine["random"])
     if sums.is_cuda:
         torch.cuda.set_rng_state(mine["random_cuda"])
+
+
+def nothing_left(path: Path, step: int, total_steps: int) -> bool:
+    """Whether a run that goes on from this checkpoint, of this step, would have neither steps nor their last validation to do.
+
+    Raises UsageError where it was to stop before it has come there.
+    """
+    if step > total_steps:
+        raise UsageError(f"{path} is of step {step}, and {total_steps} are asked for: more --epochs or --test-steps, or a new "
+                         "--run-dir")
+    end = records.read(path.parent).end or {}
+    return step == total_steps == end.get("steps") and end.get("status") == "completed"

@@ -117,7 +117,7 @@ class Chronometer:
         self.host = host
         self.phases = phases
         self.step = first_step
-        self.warmup_steps = min(WARMUP, (total_steps - first_step) // 5) if total_steps else WARMUP
+        self.warmup_steps = min(WARMUP, max(0, total_steps - first_step) // 5) if total_steps else WARMUP
         self._warm_at = first_step + self.warmup_steps
         self._meter = meter or EnergyMeter(gpu_uuid(device) if device is not None else None)
         self._energy_from = self._energy_to = None

@@ -52,6 +52,7 @@ FLUSH_EVERY = 0.5  # seconds: what a `kill -9` may cost, and how far behind a li
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 _started: Writer | None = None  # the record of the run that goes on in this process
+_made: Path | None = None  # the new folder that this process has made for its run
 _noted: list[tuple[str, dict]] = []  # events for it, from before it began
 
 
@@ -72,7 +73,8 @@ class Writer:
     appending, so that lines of several processes never mix. A write that fails (full disk) is reported once on
     stderr and tried again later: the training goes on, because a lost measurement is cheaper than a lost run.
 
-    Rank 0 writes everything; another rank writes its errors only (``errors_only``). Before ``open`` nothing is kept.
+    Rank 0 writes everything; another rank writes its errors only (``errors_only``). Before ``open`` nothing is kept. A run that
+    is refused before its ``start`` leaves no mark on a record that is there from runs before it, and no folder of its own.
     """
 
     def __init__(self, path: Path | str | None = None, errors_only: bool = False, clock=time.time):
@@ -82,6 +84,7 @@ class Writer:
         self.began = clock()
         self.failed: OSError | None = None
         self.process = os.getpid()
+        self.started = False
         self._lines: list[bytes] = []
         self._flushed = clock()
 
@@ -94,7 +97,11 @@ class Writer:
         """Add one event. ``flush=True`` writes it to the file before returning."""
         if self.path is None or (self.errors_only and event != "error"):
             return
+        self.started |= event == "start"
         if event == "error":
+            if fields.get("kind") == "usage" and not (self.started or self.errors_only) and self._refused_elsewhere():
+                self.path = None
+                return
             fields["began"] = round(self.began, 3)
         line = json.dumps({"event": event, "time": round(self.clock(), 3), **_plain(fields)}, ensure_ascii=False, allow_nan=False)
         self._lines.append(line.encode() + b"\n")
@@ -102,6 +109,14 @@ class Writer:
             self.flush()
         if event == "start":
             self._take_notes()
+
+    def _refused_elsewhere(self) -> bool:
+        """Whether the log alone says why a run was refused: the record is of runs before it, or nobody has chosen the folder."""
+        if self.path.parent == _made:
+            with contextlib.suppress(OSError):  # it is not empty
+                _made.rmdir()
+                return True
+        return self.path.exists() and self.path.stat().st_size > 0
 
     def _take_notes(self) -> None:
         global _started
@@ -142,18 +157,25 @@ def run_folder(chosen: Path | str | None, name: str, is_main: bool = True) -> Pa
     """The folder of this run, made where it isn't there: the chosen one, else ``DLOJZ_RUN`` (set by a job), else runs/NAME-NNN.
 
     Only the main process makes a new one; another process gets None then, and asks with ``distributed.same_everywhere``.
+    Raises UsageError where nothing can be written to it.
     """
+    global _made
     folder = chosen or os.environ.get("DLOJZ_RUN")
     try:
         if folder:
             folder = Path(folder).expanduser().resolve()
             folder.mkdir(parents=True, exist_ok=True)
+            for path in (folder, folder / NAME):
+                if path.exists() and not os.access(path, os.W_OK):
+                    number = errno.EROFS if os.statvfs(path).f_flag & os.ST_RDONLY else errno.EACCES
+                    raise OSError(number, os.strerror(number), str(path))
             return folder
         if not is_main:
             return None
         runs = Path.cwd() / "runs"
         runs.mkdir(exist_ok=True)
-        return new_folder(runs, name)
+        _made = new_folder(runs, name)
+        return _made
     except OSError as error:
         raise UsageError(f"cannot write to {error.filename}: {error.strerror}. Give another folder with --run-dir") from None
 
@@ -241,24 +263,25 @@ def _file(path: Path | str) -> Path:
 
 
 class Record:
-    """A record read back: ``start`` (of the last attempt), ``steps``, ``validations``, ``errors``, ``end``, ``events``.
+    """A record read back: ``start`` (of the last attempt), ``steps``, ``validations``, ``checkpoints``, ``errors``, ``end``,
+    ``events``.
 
-    After a resume, steps and validations that were run again replace those of the attempt before: there is none twice.
+    After a resume, steps, validations and checkpoints that were run again replace those of the attempt before: there is none
+    twice. ``errors`` and ``end`` are of the last attempt.
     """
 
     def __init__(self, events: list[dict], torn: int = 0):
         self.events = events
         self.torn = torn
         self.starts = [e for e in events if e["event"] == "start"]
-        self.checkpoints = [e for e in events if e["event"] == "checkpoint"]
-        self.errors: list[dict] = []  # of the last attempt: what has ended the one before is over
-        found: dict[str, dict[int, dict]] = {"step": {}, "validation": {}}
-        self.end, started = None, -1.0
+        self.errors: list[dict] = []
+        found: dict[str, dict[int, dict]] = {"step": {}, "validation": {}, "checkpoint": {}}
+        self.end, over = None, -1.0  # over: a process that began before is of an attempt that has ended, or that was killed
         for event in events:
             kind, number = event["event"], event.get("step")
             if kind == "start":
-                self.errors = [error for error in self.errors if _number(error.get("began")) > started]
-                self.end, started = None, _number(event.get("time"))
+                self.errors = [error for error in self.errors if _number(error.get("began")) > over]
+                self.end, over = None, _number(event.get("time"))
                 resumed = event.get("resumed_at") if isinstance(event.get("resumed_at"), int) else 0
                 found = {kind: {number: old for number, old in of.items() if number <= resumed} for kind, of in found.items()}
             elif kind in found and isinstance(number, int):
@@ -266,8 +289,8 @@ class Record:
             elif kind == "error":
                 self.errors.append(event)
             elif kind == "end":
-                self.end = event
-        self.steps, self.validations = ([of[number] for number in sorted(of)] for of in found.values())
+                self.end, over = event, max(over, _number(event.get("time")))
+        self.steps, self.validations, self.checkpoints = ([of[number] for number in sorted(of)] for of in found.values())
 
     @property
     def start(self) -> dict:
@@ -275,11 +298,14 @@ class Record:
 
     @property
     def run_seconds(self) -> float:
-        """How long it ran: all attempts, each from its start to the last that it wrote, without the time between them."""
+        """How long it ran: all attempts since the one from the beginning, each from its start to the last that it wrote, without
+        the time between them."""
         spans: list[list[float]] = []
         for event in self.events:
             if isinstance(event.get("time"), (int, float)):
                 if event["event"] == "start" or not spans:
+                    if not event.get("resumed_at"):
+                        spans.clear()  # another run has used the folder before
                     spans.append([event["time"], event["time"]])
                 spans[-1][1] = event["time"]
         return sum(max(0.0, last - first) for first, last in spans)
@@ -300,9 +326,15 @@ class Record:
         return (self.steps[-1]["step"] if self.steps else 0), self.start.get("total_steps")
 
     @property
+    def timed_start(self) -> dict:
+        """The ``start`` of the attempt that is timed: the last one that had steps to do, and not just a validation."""
+        return next((start for start in reversed(self.starts) if not isinstance(total := start.get("total_steps"), int)
+                     or _number(start.get("resumed_at")) < total), {})
+
+    @property
     def timed_steps(self) -> list[dict]:
-        """The steps that averages are made of: those of the last attempt, without its warm-up."""
-        since = self.start.get("resumed_at") or 0
+        """The steps that averages are made of: those of the attempt that is timed, without its warm-up."""
+        since = _number(self.timed_start.get("resumed_at"))
         return [s for s in self.steps if s["step"] > since and not s.get("warmup") and "seconds" in s]
 
 

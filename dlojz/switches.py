@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import functools
+import inspect
 import math
 import os
 import shlex
@@ -18,7 +20,10 @@ FIXED = ("model", "data", "image_size", "batch_size", "accumulate", "optimizer",
 IN_LOADER = ("randaugment", "mixup-cpu")  # what --augment does there
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 CUDA_GRAPHS = ("reduce-overhead", "max-autotune")  # the modes that record them
-SMALLEST = {"inception_v3": 75, "alexnet": 63}  # pixels; the others of torchvision take any size that is not tiny
+LARGEST = 1e30  # of --lr and --wd: times a few, still a float32
+ALL_TAKE = 224  # pixels that each model of torchvision can work with
+ONE_VALUE = "more than 1 value per channel"  # as batch norm puts it
+TOO_SMALL = ("Output size is too small", "Kernel size can't be greater than actual input size")  # as pooling and convolutions do
 
 
 class Parser(argparse.ArgumentParser):
@@ -43,17 +48,15 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
         "--data needs a folder, photos or random": not args.data.strip(),
         # A process learns in the sums that another one was told to stop: Slurm's warning comes a minute before the end.
         "--metric-every is at most 50 with several processes": procs.world_size > 1 and args.metric_every > 50,
-        "--lr and --wd must be numbers from 0 up": not all(0 <= number < math.inf for number in (args.lr or 0, args.wd)),
+        f"--lr and --wd must be numbers from 0 to {LARGEST:g}": not all(0 <= x <= LARGEST for x in (args.lr or 0, args.wd)),
         "--mom lies between 0 and 1": not 0 <= args.mom < 1,
         "--seed lies between 0 and 2**32": not 0 <= args.seed < 2**32,
         "--clip-grad must be a number above 0": args.clip_grad is not None and not 0 < args.clip_grad < math.inf,
         "--alpha must be a number above 0": args.alpha is not None and not 0 < args.alpha < math.inf,
         "--label-smoothing lies between 0 and 1": not 0 <= args.label_smoothing <= 1,
-        f"--model {args.model} is not a classification model of torchvision: try {', '.join(_near(args.model, models))}":
-            args.model not in models,
+        f"--model {shlex.quote(args.model)} is not a classification model of torchvision: try "
+        f"{', '.join(_near(args.model, models))}": args.model not in models,
         f"--model {args.model} takes an --image-size that {_patch(args.model)} divides": args.image_size % _patch(args.model) > 0,
-        f"--model {args.model} takes an --image-size from {SMALLEST.get(args.model)} up":
-            args.image_size < SMALLEST.get(args.model, 0),
         "--device cuda: torch sees no GPU here (`dlojz doctor` says why); leave it out to train on the CPU":
             args.device == "cuda" and not cuda,
         "--persistent-workers needs --num-workers 1 or more": args.persistent_workers and not args.num_workers,
@@ -71,6 +74,7 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
     for reason, applies in refuse.items():
         if applies:
             raise UsageError(reason)
+    refuse_shape(args, min(2, args.batch_size))
 
     no_gpu, no_loader = "has no effect on the CPU", "has no effect with --data random, which has no loader"
     random = args.data == "random"
@@ -102,6 +106,55 @@ def for_model(args) -> dict:
     if args.model.startswith("vit_"):
         return {"image_size": args.image_size}
     return {"input_size": (args.image_size, args.image_size)} if args.model == "maxvit_t" else {}
+
+
+def settle_epoch(args, steps: int, images: int) -> list[str]:
+    """The same as `settle`, once it is known how many steps an epoch has and of how many images each process is to read in it
+    (0: there is no loader)."""
+    if steps * args.batch_size - images == args.batch_size - 1:
+        refuse_shape(args, 1)
+    if args.accumulate > steps:
+        return [f"--accumulate {args.accumulate} has no effect beyond the {steps} batches of an epoch, but the default --lr is "
+                f"for {args.accumulate}"]
+    return []
+
+
+def refuse_shape(args, images: int) -> None:
+    """Raises UsageError where the model cannot be trained with a batch of so many images of --image-size."""
+    if args.image_size >= ALL_TAKE:
+        return
+    trouble = _trouble(args.model, args.image_size, images)
+    if ONE_VALUE in trouble and not args.sync_bn:
+        which = "--batch-size 1" if args.batch_size == 1 else "the last batch of an epoch has one image, which"
+        raise UsageError(f"{which} leaves batch norm one value a channel in {args.model} at {args.image_size} pixels: "
+                         f"take {'' if args.batch_size == 1 else '--drop-last, '}another --batch-size or a larger --image-size")
+    if any(words in trouble for words in TOO_SMALL):
+        low, enough = args.image_size, ALL_TAKE
+        while enough - low > 1:
+            middle = (low + enough) // 2
+            small = any(words in _trouble(args.model, middle, 2) for words in TOO_SMALL)
+            low, enough = (middle, enough) if small else (low, middle)
+        raise UsageError(f"--model {args.model} takes an --image-size from {enough} up")
+
+
+@functools.cache
+def _trouble(model: str, image_size: int, images: int) -> str:
+    """What torch says of a forward pass in training: on the meta device, which has shapes and no numbers, so in no time. Nothing
+    of a model that is not torchvision's own, which may do in its forward pass what it likes."""
+    import torch
+    import torchvision
+
+    builder = inspect.unwrap(torchvision.models.get_model_builder(model))
+    if not builder.__code__.co_filename.startswith(os.path.dirname(torchvision.__file__)):
+        return ""
+    try:
+        with torch.device("meta"), torch.no_grad():
+            known = for_model(argparse.Namespace(model=model, image_size=image_size))
+            net = torchvision.models.get_model(model, weights=None, num_classes=2, **known)
+            net(torch.empty(images, 3, image_size, image_size))
+    except Exception as error:  # a model that cannot do without numbers, perhaps: the training itself will tell
+        return str(error)
+    return ""
 
 
 def fixed(args, procs, total_steps: int) -> dict:

@@ -216,6 +216,10 @@ def test_warm_up_is_marked_and_left_out_of_the_averages(total, warm):
     assert [step["step"] for step in steps if step.get("warmup")] == list(range(1, min(warm, 15) + 1))
 
 
+def test_no_warm_up_of_a_run_that_has_nothing_to_do():
+    assert [Chronometer(None, total_steps=5, first_step=done).warmup_steps for done in (5, 12)] == [0, 0]
+
+
 def test_a_resumed_run_warms_up_again_and_counts_on():
     host = Time()
     gpu = FakeGpu(host)

@@ -5,7 +5,9 @@ import json
 import math
 import multiprocessing
 import os
+import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -313,6 +315,66 @@ def test_a_rank_that_fails_before_rank_0_has_started_belongs_to_this_attempt():
     assert Record(again).errors == [again[3]]
 
 
+def test_what_ended_an_attempt_that_never_started_is_over_with_it():
+    first = [{"event": "start", "time": 100}, step(1), {"event": "end", "status": "stopped", "time": 110}]
+    failed = [{"event": "error", "rank": 0, "began": 200, "time": 201}, {"event": "end", "status": "failed", "time": 201},
+              {"event": "error", "rank": 1, "began": 200, "time": 202}]
+    assert Record(first + failed).errors == [failed[0], failed[2]]
+    assert Record([*first, *failed, {"event": "start", "time": 300, "resumed_at": 1}]).errors == []
+    mine = {"event": "error", "rank": 1, "began": 298, "time": 299}
+    assert Record([*first, *failed, mine, {"event": "start", "time": 300, "resumed_at": 1}]).errors == [mine]
+
+
+def test_checkpoints_are_those_of_this_run():
+    saved = [{"event": "checkpoint", "step": number} for number in (2, 4)]
+    assert Record([{"event": "start"}, *saved, {"event": "start", "resumed_at": 2}]).checkpoints == saved[:1]
+    assert Record([{"event": "start"}, *saved, {"event": "start", "resumed_at": 0}]).checkpoints == []
+
+
+def test_an_attempt_without_steps_to_do_leaves_the_averages_alone():
+    done = [{"event": "start", "resumed_at": 0, "total_steps": 2, "warmup_steps": 1}, step(1, seconds=1, warmup=True),
+            step(2, seconds=1), {"event": "end", "status": "stopped"}]
+    again = [*done, {"event": "start", "resumed_at": 2, "total_steps": 2, "warmup_steps": 0}]
+    assert [s["step"] for s in Record(again).timed_steps] == [2] and Record(again).timed_start == done[0]
+    more = [*again, {"event": "start", "resumed_at": 2, "total_steps": 4}]
+    assert Record(more).timed_steps == [] and Record(more).timed_start == more[-1]
+    assert Record([]).timed_steps == [] and Record([]).timed_start == {}
+
+
+@pytest.mark.parametrize("fields, used, kept", [
+    ({"kind": "usage"}, True, False), ({"kind": "usage"}, False, True), ({"kind": "exception"}, True, True),
+])
+def test_a_refusal_leaves_no_mark_on_the_record_of_runs_before(path, fields, used, kept):
+    if used:
+        before = Writer(path)
+        before.write("start")
+        before.write("end", flush=True, status="completed")
+    content = path.read_bytes() if used else b""
+    refused = Writer(path)
+    refused.write("error", flush=True, **fields)
+    refused.write("end", flush=True, status="failed")
+    assert ((path.read_bytes() if path.exists() else b"") != content) == kept
+
+
+def test_what_is_wrong_after_the_start_is_recorded_whatever_its_kind(writer, path):
+    writer.write("start")
+    writer.write("error", flush=True, kind="usage")
+    Writer(path, errors_only=True).write("error", flush=True, kind="usage", rank=1)
+    assert len(records.read(path).errors) == 2
+
+
+def test_a_refusal_takes_the_new_folder_along_and_no_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DLOJZ_RUN", raising=False)
+    for chosen in (None, "mine"):
+        writer = Writer()
+        folder = writer.open(records.run_folder(chosen, "train"))
+        writer.write("error", flush=True, kind="usage")
+        writer.write("end", flush=True, status="failed")
+        assert folder.exists() == bool(chosen)
+    assert len(records.read(tmp_path / "mine").errors) == 1
+
+
 def test_an_error_says_when_its_process_began(tmp_path):
     writer = records.Writer(tmp_path / "r.jsonl", errors_only=True, clock=iter([7.0, 7.0, 8.0, 8.0, 8.0]).__next__)
     writer.write("error", flush=True, rank=1)
@@ -321,7 +383,11 @@ def test_an_error_says_when_its_process_began(tmp_path):
 
 def test_how_long_it_ran_leaves_out_the_time_between_attempts():
     times = [("start", 100), ("step", 101), ("step", 103), ("start", 1000), ("step", 1002), ("end", 1002.5)]
-    assert Record([{"event": event, "time": time} for event, time in times]).run_seconds == 3 + 2.5
+    events = [{"event": event, "time": time} for event, time in times]
+    events[3]["resumed_at"] = 2
+    assert Record(events).run_seconds == 3 + 2.5
+    events[3]["resumed_at"] = 0  # a new run, in the folder of another
+    assert Record(events).run_seconds == 2.5
     assert Record([]).run_seconds == 0
 
 
@@ -351,3 +417,13 @@ def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"^cannot write to .*/file/run: Not a directory\. Give another folder with --run-dir$"):
         records.run_folder(tmp_path / "file" / "run", "train")
+
+
+@pytest.mark.parametrize("where", ["", "record.jsonl"])
+def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch, where):
+    (tmp_path / "record.jsonl").write_text("")
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path / where and access(path, mode))
+    said = f"cannot write to {tmp_path / where}: Permission denied. Give another folder with --run-dir"
+    with pytest.raises(UsageError, match=f"^{re.escape(said)}$"):
+        records.run_folder(tmp_path, "train")

@@ -1,11 +1,13 @@
 """Which switches go together: every pair is accepted or refused in one line, and what is accepted runs."""
 
+import contextlib
 import importlib.util
 import itertools
 import sys
 from argparse import Namespace
 
 import pytest
+import torch
 import torchvision
 from training import SCRIPT
 
@@ -61,7 +63,7 @@ def words(*choices):
 def test_every_switch_is_in_these_tests(script, capsys):
     with pytest.raises(SystemExit):
         script.arguments(["--help"])
-    named = {word.strip(",[]") for word in capsys.readouterr().out.split() if word.startswith(("--", "[--"))}
+    named = {word.strip(",[]()") for word in capsys.readouterr().out.split() if word.startswith(("--", "[--"))}
     untested = {name for name in named if name.startswith("--") and not name.startswith("--no-")} - set(VALUES)
     assert untested <= {"--help", "--chronometer", "--batch-size", "--epochs"}
 
@@ -116,8 +118,9 @@ def _refused(ask, choices, world, cuda):
     (["--checkpoint-every", "0"], "--checkpoint-every must be at least 1"),
     (["--prefetch-factor", "0", "--num-workers", "1"], "--prefetch-factor must be at least 1"),
     (["--num-workers", "-1"], "--num-workers must not be negative"),
-    (["--lr", "-1"], "--lr and --wd must be numbers from 0 up"), (["--lr", "nan"], "--lr and --wd must be numbers from 0 up"),
-    (["--wd", "inf"], "--lr and --wd must be numbers from 0 up"), (["--mom", "1"], "--mom lies between 0 and 1"),
+    (["--lr", "-1"], "--lr and --wd must be numbers from 0 to 1e+30"), (["--lr", "nan"], "--lr and --wd must be numbers from"),
+    (["--wd", "inf"], "--lr and --wd must be numbers from"), (["--lr", "1e300"], "--lr and --wd must be numbers from 0 to 1e+30"),
+    (["--wd", "1e300"], "--lr and --wd must be numbers from"), (["--mom", "1"], "--mom lies between 0 and 1"),
     (["--mom", "nan"], "--mom lies between 0 and 1"), (["--clip-grad", "0"], "--clip-grad must be a number above 0"),
     (["--clip-grad", "nan"], "--clip-grad must be a number above 0"),
     (["--label-smoothing", "1.1"], "--label-smoothing lies between 0 and 1"), (["--seed", "-1"], "--seed lies between"),
@@ -125,9 +128,14 @@ def _refused(ask, choices, world, cuda):
     (["--augment", "mixup", "--alpha", "0"], "--alpha must be a number above 0"),
     (["--alpha", "nan"], "--alpha must be a number above 0"),
     (["--model", "resnet52"], "--model resnet52 is not a classification model of torchvision: try resnet"),
+    (["--model", ""], "--model '' is not a classification model of torchvision: try resnet"),
     (["--model", "fasterrcnn_resnet50_fpn"], "is not a classification model"),
     (["--model", "vit_b_16", "--image-size", "100"], "--model vit_b_16 takes an --image-size that 16 divides"),
     (["--model", "inception_v3", "--image-size", "64"], "--model inception_v3 takes an --image-size from 75 up"),
+    (["--model", "alexnet", "--image-size", "16"], "--model alexnet takes an --image-size from 63 up"),
+    (["--model", "squeezenet1_0", "--image-size", "8"], "--model squeezenet1_0 takes an --image-size from 21 up"),
+    (["--model", "vgg11", "--image-size", "16"], "--model vgg11 takes an --image-size from 32 up"),
+    (["--image-size", "32", "-b", "1"], "--batch-size 1 leaves batch norm one value a channel in resnet18 at 32 pixels"),
     (["--device", "cuda"], "--device cuda: torch sees no GPU here"),
     (["--persistent-workers"], "--persistent-workers needs --num-workers"),
     (["--sync-bn"], "--sync-bn needs more than one process"), (["--resume"], "--resume needs --run-dir"),
@@ -160,6 +168,37 @@ def test_what_is_refused_and_why(ask, argv, said):
 def test_what_has_no_effect_is_said(ask, argv, how, notes):
     found, _ = ask(*argv, **how)
     assert [note.split(" has no effect")[0] for note in found] == notes
+
+
+@pytest.mark.parametrize("model, size", [("resnet18", 33), ("resnet18", 224), ("alexnet", 63), ("squeezenet1_0", 21),
+                                         ("vgg11", 32), ("inception_v3", 75), ("vit_b_16", 32)])
+def test_a_size_that_a_model_takes_is_not_refused(ask, model, size):
+    args = ask("--model", model, "--image-size", size)[1]
+    net = torchvision.models.get_model(model, weights=None, num_classes=2, **switches.for_model(args))
+    net(torch.zeros(2, 3, size, size))
+
+
+@pytest.mark.parametrize("images, drop_last, size, refused", [
+    (26, False, 32, True), (26, True, 32, False), (26, False, 64, False), (27, False, 32, False), (25, False, 32, False),
+])
+def test_a_last_batch_of_one_image(ask, images, drop_last, size, refused):
+    args = ask("--image-size", size, "-b", 5)[1]
+    steps = images // 5 if drop_last else -(-images // 5)
+    with pytest.raises(UsageError, match=r"the last batch of an epoch has one image, .* in resnet18 at 32 pixels") if refused \
+            else contextlib.nullcontext():
+        assert switches.settle_epoch(args, steps, images) == []
+    assert switches.settle_epoch(args, 3, images) == []  # a --test run that ends before that batch
+
+
+def test_a_single_image_a_process_is_enough_for_batch_norm_over_all(ask):
+    ask("--image-size", 32, "-b", 1, "--sync-bn", world=2, cuda=True)
+
+
+def test_accumulating_more_than_an_epoch_is_noted(ask):
+    args = ask("--accumulate", 8)[1]
+    (said,) = switches.settle_epoch(args, 6, 0)
+    assert said.startswith("--accumulate 8 has no effect beyond the 6 batches of an epoch")
+    assert switches.settle_epoch(args, 8, 0) == []
 
 
 def test_more_workers_than_cores_are_noted(ask, monkeypatch):
@@ -206,6 +245,13 @@ def test_refused_before_anything_is_made(training, why):
     run = training.server.start(work, ["--test", *REFUSED[why]], cwd=work).wait()
     assert run.code == 2 and run.err.count("\n") == 1 and run.err.startswith("train.py: ") and not run.out
     assert not list(work.iterdir())
+
+
+def test_a_refusal_leaves_no_run_that_nobody_named(training):
+    work = training.tmp / "work"
+    work.mkdir()
+    run = training.server.start(work, REFUSED["no such folder"], cwd=work).wait()
+    assert run.code == 2 and run.err.count("\n") == 1 and not list((work / "runs").iterdir())
 
 
 def test_refused_once_by_many_ranks(training):

@@ -295,6 +295,17 @@ def test_a_broken_image_is_named_and_skipped(training):
     assert all(step["images"] == 4 and step["loss"] > 0 for step in run.record.steps)
 
 
+@pytest.mark.parametrize("world", [1, 2])
+def test_no_image_to_validate_that_can_be_read(training, world):
+    folder = make_images(training.tmp / "set", train=24, val=4)
+    for file in (folder / "val").rglob("*.jpg"):
+        file.write_bytes(b"no picture")
+    run = training.run_ranks("run", world, "-e", 1, data=folder, code=2)
+    said = f"none of the images in {folder / 'val'} that were to be validated can be read"
+    assert run.err.endswith(f"train.py: {said}\n") and not run.record.validations
+    assert {(error["kind"], error["message"]) for error in run.record.errors} == {("data", said)}
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_too_many_broken_images(training, workers):
     folder = make_images(training.tmp / "set", train=24, val=10)

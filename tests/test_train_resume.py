@@ -303,6 +303,7 @@ def test_killed_when_many_steps_are_not_settled(training):
 def test_resume_without_a_checkpoint_begins_at_the_beginning(training):
     run = training.run("run", "-e", 1, "--resume")
     assert run.record.start["resumed_at"] == 0 and len(run.losses) == 6
+    assert "note: --resume has no effect: there is no checkpoint in the run's folder yet" in run.out
 
 
 def test_a_new_run_in_a_used_folder_does_not_go_on_from_the_old_one_when_it_is_resumed(training):
@@ -313,12 +314,46 @@ def test_a_new_run_in_a_used_folder_does_not_go_on_from_the_old_one_when_it_is_r
     assert run.record.start["resumed_at"] == 0 and run.losses == before.losses
 
 
-def test_resume_of_a_completed_run_validates_again_and_is_done(training):
-    training.run("run", "-e", 1, "--checkpoint-every", 2)
+@pytest.mark.parametrize("world", [1, 2])
+def test_resume_of_a_completed_run_is_done(training, world):
+    run = training.run_ranks("run", world, "-e", 1, "--checkpoint-every", 2)
+    before = (run.folder / "record.jsonl").read_bytes()
     for more in ((), ("--profile",)):
-        run = training.run("run", "-e", 1, "--checkpoint-every", 2, "--resume", *more)
-        assert run.record.start["resumed_at"] == 6 and len(run.record.steps) == 6 and run.record.end["status"] == "completed"
-    assert "trace             none" in run.out
+        run = training.run_ranks("run", world, "-e", 1, "--resume", *more)
+        assert run.out.endswith(f"all {6 // world} steps are done already: give more --epochs or --test-steps to go on\n")
+        assert (run.folder / "record.jsonl").read_bytes() == before
+
+
+def test_resume_of_a_run_that_was_stopped_in_its_last_validation_validates_and_is_done(training):
+    first = training.run("run", "-e", 1, "--checkpoint-every", 6, before=MOMENTS["at the end"], code=-signal.SIGKILL)
+    timed = first.record.timed_steps
+    run = training.run("run", "-e", 1, "--resume", "--profile")
+    assert run.record.start["resumed_at"] == 6 and len(run.record.validations) == 1 and run.record.end["status"] == "completed"
+    assert "the last validation\n" in run.out and "trace             none" in run.out
+    assert run.record.start["warmup_steps"] == 0 and run.record.timed_steps == timed and len(timed) == 5
+
+
+@pytest.mark.parametrize("argv", [("-e", 1), ("--test", "--test-steps", 3)], ids=str)
+def test_resume_with_fewer_steps_than_are_done(training, argv):
+    run = training.run("run", "-e", 2, "--checkpoint-every", 4)
+    before = (run.folder / "record.jsonl").read_bytes()
+    run = training.run("run", *argv, "--resume", code=2, log=".2")
+    assert run.err.count("\n") == 1 and f"checkpoint.pt is of step 12, and {6 if '-e' in argv else 3} are asked for" in run.err
+    assert (run.folder / "record.jsonl").read_bytes() == before
+
+
+def test_a_resumed_run_forgets_what_was_refused_before(training):
+    training.run("run", "-e", 1, "--checkpoint-every", 2)
+    training.run("run", "-e", 2, "--resume", "--accumulate", 2, code=2, log=".2")
+    run = training.run("run", "-e", 2, "--resume", log=".3")
+    assert not run.record.errors and "usage" not in run.out and run.record.end["status"] == "completed"
+
+
+def test_a_new_run_in_a_used_folder_has_its_own_time(training):
+    old = training.run("run", "-e", 1, "--checkpoint-every", 1).record
+    run = training.run("run", "-e", 1, log=".2").record
+    mine = run.events[max(i for i, event in enumerate(run.events) if event["event"] == "start"):]
+    assert run.run_seconds == pytest.approx(mine[-1]["time"] - mine[0]["time"]) and old.checkpoints and not run.checkpoints
 
 
 def test_resume_with_more_epochs_goes_on(training):
@@ -355,7 +390,7 @@ def test_resume_with_another_number_of_processes(training):
     assert [rank.wait().code for rank in ranks] == [2, 2]
     said = ranks[0].err + ranks[1].err
     assert said.count("\n") == 1 and "processes 1, not 2" in said
-    assert len(ranks[0].record.errors) == 1
+    assert not ranks[0].record.errors and ranks[0].record.end["status"] == "completed"
 
 
 def test_resume_of_a_damaged_checkpoint_leaves_it_alone(training, tmp_path):

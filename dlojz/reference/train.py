@@ -7,12 +7,13 @@
 
 The defaults are a plain, slow, correct loop. Each switch is a technique, in lines of its own between `# >>>` and `# <<<`.
 What a run measured is in record.jsonl in its folder (--run-dir, else $DLOJZ_RUN, else a new runs/train-NNN).
-Exit codes: 0, 2 wrong usage, 75 stopped by a signal with a checkpoint written (go on with --resume), else 1.
+Exit codes: 0, 2 wrong usage, 75 stopped by a signal with a checkpoint (go on with --resume), else 1; torchrun's own is then 1.
 """
 
 import argparse
 import math
 import sys
+import warnings
 from contextlib import nullcontext
 
 import augment
@@ -33,7 +34,7 @@ from dlojz.sites import sizes
 # ---------------------------------------------------------------------------------------------------------- arguments
 def arguments(argv=None):
     size = sizes()  # what is sensible on this machine: see `dlojz sites`
-    parser = switches.Parser(description=__doc__.split("\n")[0], allow_abbrev=False)
+    parser = switches.Parser(description=__doc__.split("\n")[0], epilog=__doc__.strip().split("\n")[-1], allow_abbrev=False)
     add, switch = parser.add_argument, argparse.BooleanOptionalAction
     add("--model", default=size.model, help="a classification model of torchvision (%(default)s)")
     add("--data", default="photos", help="a folder with train/ and val/, `photos` (made by the kit) or `random` (%(default)s)")
@@ -102,8 +103,8 @@ def train(args, procs, notes, run, record):
     # ------------------------------------------------------------------------------------------------------------ data
     if args.data == "random":
         train_set, classes = None, 1000
-        train_loader, val_loader = (data.random_batches(args.batch_size, args.image_size, classes, steps, device, seed=procs.rank)
-                                    for steps in (100, 5))
+        train_loader, val_loader = (data.random_batches(args.batch_size, args.image_size, classes, steps, device, seed)
+                                    for steps, seed in ((100, procs.rank), (5, -1 - procs.rank)))
     else:
         repeat = sizes().photos_repeat if args.data == "photos" else 1
         train_set = data.dataset(args.data, "train", args.image_size, args.seed, repeat, augment.of_image(args))
@@ -132,6 +133,7 @@ def train(args, procs, notes, run, record):
         raise UsageError(f"{len(train_set)} images are no batch of {args.batch_size} a process: take a smaller --batch-size")
     total_steps = args.test_steps if args.test else args.epochs * steps_per_epoch
     epoch_lengths = [min(steps_per_epoch, total_steps - first) for first in range(0, total_steps, steps_per_epoch)]
+    notes += switches.settle_epoch(args, epoch_lengths[0], 0 if train_set is None else len(sampler))
 
     # ----------------------------------------------------------------------------------------------------------- model
     net = torchvision.models.get_model(args.model, weights=None, num_classes=classes, **switches.for_model(args))
@@ -165,6 +167,8 @@ def train(args, procs, notes, run, record):
     optimizer = optimizers.make_optimizer(args.optimizer, net.parameters(), args.lr, args.mom, args.wd, args.fused)
     updates = sum(math.ceil(steps / args.accumulate) for steps in epoch_lengths)
     scheduler = optimizers.make_schedule(args.schedule, optimizer, args.lr, updates)
+    if args.amp == "fp16":  # its scaler may skip the first update; the schedule does not ask: that would wait for the device
+        warnings.filterwarnings("ignore", r"Detected call of `lr_scheduler\.step\(\)` before")
     # >>> amp.dtype: the format of the forward pass, and a scaler where small gradients would vanish
     amp_dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[args.amp]
     scaler = torch.amp.GradScaler(device.type, enabled=amp_dtype is torch.float16)
@@ -175,14 +179,20 @@ def train(args, procs, notes, run, record):
     place = {"step": 0, "epoch": 0, "position": 0, "same": switches.fixed(args, procs, total_steps)}
     if faults.to_resume(run / "checkpoint.pt", args.resume, procs.is_main):
         checkpoint.load(run / "checkpoint.pt", parts, sums, place, procs.rank)
+    elif args.resume:
+        notes.append("--resume has no effect: there is no checkpoint in the run's folder yet")
     step, position = place["step"], place["position"]
+    if step and checkpoint.nothing_left(run / "checkpoint.pt", step, total_steps):
+        say(f"all {total_steps} steps are done already: give more --epochs or --test-steps to go on")
+        return 0
     chronometer = Chronometer(record, device, total_steps=total_steps, first_step=step, phases=args.chronometer,
                               ranges=args.profile)
     record.write("start", flush=True, **machine.describe(device), **switches.describe(args, procs), notes=notes, resumed_at=step,
                  parameters=sum(p.numel() for p in net.parameters()), steps_per_epoch=steps_per_epoch, epochs=len(epoch_lengths),
                  epoch_images=train_set and len(train_set), total_steps=total_steps, warmup_steps=chronometer.warmup_steps)
+    planned = f"steps {step + 1} to {total_steps}" if step < total_steps else "the last validation"
     say(f"{args.model}, {args.data} at {args.image_size} px, {procs.world_size} x {args.batch_size} images a step on",
-        f"{device.type}, steps {step + 1} to {total_steps}", *(f"\nnote: {note}" for note in notes))
+        f"{device.type}, {planned}", *(f"\nnote: {note}" for note in notes))
     # >>> profiler.start: trace a few steps out of those that will run
     profiler, left = nullcontext(), total_steps - step
     if args.profile and procs.is_main and left:
@@ -284,15 +294,15 @@ def train(args, procs, notes, run, record):
             if stopping:
                 break
             found = validate(net, val_loader, nn.CrossEntropyLoss(), device, amp_dtype, procs)  # never smoothed
+            if not found["images"]:
+                raise data.DataError(f"none of the images in {val_set.folder} that were to be validated can be read")
             record.write("validation", step=step, epoch=epoch, **found, seconds=chronometer.stop())
             say("validation after step {}: loss {loss:.4f}, accuracy {accuracy:.1%} of {images} images".format(step, **found))
             position = 0
     record.write("end", flush=True, status="stopped" if stopping else "completed", steps=step, **machine.peak_memory(device),
                  **chronometer.energy(procs.world_size), trace=(run / "trace.json.gz").exists())
     say(summary.text(records.read(run)))
-    if dist.is_initialized():
-        dist.destroy_process_group()
-    sys.exit(faults.RESUME if stopping else 0)
+    return faults.RESUME if stopping else 0
 
 
 def accumulating(model, more_to_come):
@@ -334,4 +344,7 @@ if __name__ == "__main__":
         notes = switches.settle(args, procs, torch.cuda.is_available(), torchvision.models.list_models(torchvision.models))
         run = record.open(records.run_folder(args.run_dir, "train", procs.is_main))
         args.lr = optimizers.default_lr(args, procs.world_size) if args.lr is None else args.lr
-        train(args, procs, notes, run, record)
+        code = train(args, procs, notes, run, record)
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        sys.exit(code)
