@@ -83,6 +83,19 @@ def test_test_mode(training):
     assert [v["images"] for v in run.record.validations] == [10]  # five batches
 
 
+def test_a_first_update_that_the_scaler_skips_is_no_reason_to_warn(training):
+    too_much = "import torch\ninit = torch.amp.GradScaler.__init__\n" \
+               "torch.amp.GradScaler.__init__ = lambda self, device, **more: init(self, device, 2.0**120, **more)"
+    run = training.run("run", "-e", 1, "--amp", "fp16", "--schedule", "onecycle", before=too_much)
+    assert run.err == "" and len({step["lr"] for step in run.record.steps}) == 6
+
+
+def test_random_data_validates_on_another_batch(training):
+    run = training.run("run", "--data", "random", "--test", "--test-steps", 40, "--lr", 0.2)
+    [validation], first, last = run.record.validations, run.record.steps[0]["loss"], run.record.steps[-1]["loss"]
+    assert last < first - 0.5 < validation["loss"]
+
+
 def test_a_checkpoint_is_no_part_of_a_step(training):
     """What the loop stood still for is in the record on its own, and nobody waited for the loader meanwhile."""
     slow = "import os, time\nfsync = os.fsync\nos.fsync = lambda file: (time.sleep(0.3), fsync(file))"
