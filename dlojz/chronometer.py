@@ -183,7 +183,7 @@ class Chronometer:
     def pause(self) -> list[dict]:
         """The loop stands still, for a checkpoint, until ``start``. Returns the steps that were not settled yet: now all are."""
         settled = self._settle(0)
-        self._name(None)
+        self._name("checkpoint")
         return settled
 
     def validation(self) -> list[dict]:
