@@ -56,6 +56,8 @@ def shell(kit, commands):
     env = {**os.environ, "PYTHONPATH": str(kit.root), "DLOJZ_PLAIN": "1", "PATH": f"{programs}:{os.environ['PATH']}"}
     for line in commands.splitlines():
         command, _, comment = line.partition("  #")
+        if command.startswith("sh tools/setup.sh"):
+            continue  # what this test runs in is installed
         if command.startswith("cd "):
             folder = command[3:]
             continue
