@@ -59,6 +59,12 @@ class DataError(UsageError):
         super().__init__(message.rpartition(f"{type(self).__name__}: ")[2].strip())
 
 
+class NothingToValidate(DataError):
+    """Not one file of a validation can be read: found in the sums over all processes, so by each of them."""
+
+    everywhere = True
+
+
 def dataset(
     source: str | Path, split: str, image_size: int, seed: int = 0, repeat: int = 1, transform: Callable | None = None
 ) -> ImageFolder:

@@ -146,7 +146,8 @@ def reported():
             with suppress(OSError):
                 traceback.print_exc()
         rollcall.leave("" if said["kind"] == "lost_rank" else said["message"])
-        everywhere = type(error) is UsageError or said["kind"] == "nan_loss"  # what all ranks find is said by one of them
+        everywhere = type(error) is UsageError or said["kind"] == "nan_loss" or getattr(error, "everywhere", False)
+        # what all ranks find is said by one of them
         if rank == 0 or not everywhere:
             _report(said, record, rank)
         record.write("end", flush=True, status="failed")
@@ -225,6 +226,7 @@ class Watch:
         self.say = say
         self.total_steps = total_steps
         self.every = max(1, min(total_steps // 10, 100))
+        self.due = 0  # the step from which on the next one that has a loss is printed
         self.lost: list[int] = []
         torch = sys.modules.get("torch")
         if torch and torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -241,12 +243,25 @@ class Watch:
                 continue
             self.lost = [] if math.isfinite(step["loss"]) else [*self.lost, step["step"]]
             if len(self.lost) == 3:
-                raise StopTraining("nan_loss", f"the loss is not a number since step {self.lost[0]}.",
-                                   "Lower --lr, add --clip-grad 1, or use bf16 in place of fp16.", step=step["step"])
-            if step["step"] % self.every == 0 or step["step"] in (1, self.total_steps):
+                raise self._lost(step["step"])
+            if step["step"] >= min(self.due, self.total_steps):
+                self.due = (step["step"] // self.every + 1) * self.every
                 self.say(f"step {step['step']:>{len(str(self.total_steps))}}/{self.total_steps}  loss {step['loss']:.4f}  "
                          f"accuracy {step['accuracy']:6.1%}  {step['images'] / step['seconds']:8.1f} images/s")
         return stop
+
+    def validated(self, found: dict, folder) -> None:
+        """Ends a training whose validation says nothing, or that what was left of the loss at the end is no number for good."""
+        if not found["images"]:
+            from .data import NothingToValidate
+
+            raise NothingToValidate(f"none of the images in {folder} that were to be validated can be read")
+        if self.lost and not math.isfinite(found["loss"]):
+            raise self._lost(self.lost[-1])
+
+    def _lost(self, step: int) -> StopTraining:
+        return StopTraining("nan_loss", f"the loss is not a number since step {self.lost[0]}.",
+                            "Lower --lr, add --clip-grad 1, or use bf16 in place of fp16.", step=step)
 
 
 def trace_writer(path: Path, record: Writer):
@@ -278,9 +293,11 @@ def _reason(error: BaseException) -> str:
 
 def _unwritten(error: BaseException, path: Path) -> tuple[str, str, str]:
     """Why this file could not be written: the kind of error, the reason, what to do (empty where that is not known)."""
-    folder, number = path.parent, getattr(error, "errno", None)
     if isinstance(error, RuntimeError) and any(words in str(error) for words in FULL):
-        number = errno.ENOSPC
+        # torch's writer counts bytes and says which are missing; what the file itself has said is behind it.
+        behind = error.__context__
+        error = behind if isinstance(behind, OSError) and behind.errno else OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    folder, number = path.parent, getattr(error, "errno", None)
     if number in DISK:
         return "disk", _reason(error), _disk_advice(number, folder)
     if number in (errno.EACCES, errno.EPERM):
@@ -330,18 +347,20 @@ def write_safely(path: Path, write, record: Writer, step: int) -> None:
 
 
 def to_resume(path: Path, wanted: bool, is_main: bool) -> bool:
-    """Whether there is a checkpoint to go on from. One that is not wanted is put aside, as ``checkpoint.old.pt``.
+    """Whether there is a checkpoint to go on from.
 
-    A run that begins anew in a used folder must not find it there later, when it is itself resumed before its first save.
+    What a run that begins anew finds in a used folder is put aside: a checkpoint, as ``checkpoint.old.pt``, to which it would
+    else go back when it is itself resumed before its first save, and a trace, which is not of this run.
     """
-    if wanted or not is_main or not path.exists():
-        return wanted and path.exists()
-    try:
-        path.replace(path.with_name(f"{path.stem}.old{path.suffix}"))
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise UsageError(f"{path} cannot be put aside ({_reason(error)}): add --resume, or take another --run-dir") from None
+    if wanted and path.exists():
+        return True
+    for left in (path, path.with_name("trace.json.gz")) if is_main else ():
+        try:
+            left.replace(left.with_name(left.name.replace(".", ".old.", 1)))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise UsageError(f"{left} cannot be put aside ({_reason(error)}): take another --run-dir") from None
     return False
 
 

@@ -92,7 +92,7 @@ def text(record: Record) -> str:
         return "nothing is recorded" + (f" ({record.torn} torn lines)" if record.torn else "")
     machine = start.get("machine", {})
     done, total = record.progress
-    version, warmup = start.get("versions", {}).get("torch"), start.get("warmup_steps")
+    version, warmup = start.get("versions", {}).get("torch"), record.timed_start.get("warmup_steps")
     lines = [
         f"{start.get('model')}, {start.get('image_size')} px, {start.get('world_size')} x {start.get('batch_size')} images a "
         f"step, {start.get('parameters', 0) / 1e6:.1f} M parameters",

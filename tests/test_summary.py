@@ -137,3 +137,9 @@ def test_only_the_last_attempt_is_timed():
     again = [{**START, "resumed_at": 3, "warmup_steps": 0}, step(4, 0.25, 0.05), step(5, 0.25, 0.05)]
     found = summary.numbers(Record([*MEASURED[:4], *again]))
     assert found["timed_steps"] == 2 and found["images_per_second"] == 512.0 and found["first_step_seconds"] == 9.0
+
+
+def test_a_validation_that_was_made_up_for_leaves_the_warm_up_that_was():
+    events = [START, step(1, 1, 0.5, warmup=True), *(step(n, 0.25, 0.05) for n in (2, 3, 4, 5))]
+    again = {**START, "resumed_at": 5, "warmup_steps": 0}
+    assert "steps             5 of 5, 4 timed (the first 1 are warm-up)" in summary.text(Record([*events, again]))

@@ -121,6 +121,32 @@ def test_one_step_in_ten_is_printed():
     assert faults.Watch(said.append, 50)([{"step": 1}, {"step": 2, "stop": True}]) is True
 
 
+@pytest.mark.parametrize("metric_every, printed", [(7, [7, 14, 21, 28, 35, 42, 49, 50]), (20, [20, 40, 50])])
+def test_with_rare_metrics_the_steps_that_have_some_are_printed(metric_every, printed):
+    said = []
+    watch = faults.Watch(said.append, 50)
+    for step in range(1, 51):
+        loss = {"loss": 1.0, "accuracy": 0.25} if step % metric_every == 0 or step == 50 else {}
+        watch([{"step": step, **loss, "images": 8, "seconds": 0.5}])
+    assert [int(line.split()[1].split("/")[0]) for line in said] == printed
+
+
+def test_a_loss_that_is_no_number_at_the_end_has_no_third_step_to_wait_for():
+    watch = faults.Watch(lambda *_: None, 100)
+    watch(losses(1.0, NAN))
+    watch.validated({"loss": 1.0, "images": 3}, "val")  # the scaler has skipped that step
+    with pytest.raises(faults.StopTraining, match=r"not a number since step 2\.") as error:
+        watch.validated({"loss": NAN, "images": 3}, "val")
+    assert error.value.kind == "nan_loss"
+    watch(losses(1.0))
+    watch.validated({"loss": NAN, "images": 3}, "val")
+
+
+def test_a_short_run_whose_loss_is_no_number_is_not_completed(training):
+    run = training.run("run", "--lr", 1e30, "--test", "--test-steps", 3, code=1)
+    assert run.record.errors[0]["kind"] == "nan_loss" and run.record.end["status"] == "failed"
+
+
 def test_a_loss_that_is_no_number_stops_a_run(training):
     run = training.run("run", "--lr", 1e30, "-e", 4, code=1)
     [error] = run.record.errors
@@ -300,10 +326,13 @@ def test_no_image_to_validate_that_can_be_read(training, world):
     folder = make_images(training.tmp / "set", train=24, val=4)
     for file in (folder / "val").rglob("*.jpg"):
         file.write_bytes(b"no picture")
-    run = training.run_ranks("run", world, "-e", 1, data=folder, code=2)
+    ranks = training.start_ranks("run", world, "-e", 1, data=folder)
+    assert [rank.wait().code for rank in ranks] == [2] * world
+    run = ranks[0]
     said = f"none of the images in {folder / 'val'} that were to be validated can be read"
     assert run.err.endswith(f"train.py: {said}\n") and not run.record.validations
-    assert {(error["kind"], error["message"]) for error in run.record.errors} == {("data", said)}
+    assert [(error["kind"], error["message"]) for error in run.record.errors] == [("data", said)]
+    assert sum(said in rank.err for rank in ranks) == 1
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -475,8 +504,9 @@ def test_what_is_done_about_a_file_that_cannot_be_written_depends_on_why(tmp_pat
 
     faults.write_safely(tmp_path / "checkpoint.pt", fail, record, 7)
     said, = records.read(tmp_path).errors
+    reason = error.strerror if isinstance(error, OSError) else "No space left on device" if kind == "disk" else error
     assert (said["kind"], said["advice"]) == (kind, advice.format(tmp_path))
-    assert said["message"] == f"no checkpoint at step 7: {error.strerror if isinstance(error, OSError) else error}."
+    assert said["message"] == f"no checkpoint at step 7: {reason}."
     assert advice.format(tmp_path).rstrip(".") in capsys.readouterr().err
 
 
@@ -486,3 +516,18 @@ def test_a_disk_that_ends_a_run_is_explained_by_its_error():
     assert faults.explain(OSError(errno.ENOSPC, "No space left on device"))["advice"] == "Free some space in the file system."
     read_only = OSError(errno.EROFS, "Read-only file system", "/data/x")
     assert faults.explain(read_only)["advice"] == "/data is mounted read-only: take another folder."
+
+
+@pytest.mark.parametrize("behind, said", [(OSError(errno.EDQUOT, "Disk quota exceeded"), "Disk quota exceeded"),
+                                          (None, "No space left on device"), (ValueError("no"), "No space left on device")])
+def test_what_the_file_has_said_is_told_and_not_how_torchs_writer_noticed(tmp_path, capsys, behind, said):
+    def full(file):
+        raised = RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 210752 vs 210648")
+        raised.__context__ = behind
+        raise raised
+
+    record = Writer(tmp_path / "record.jsonl")
+    faults.write_safely(tmp_path / "checkpoint.pt", full, record, 1)
+    assert f"no checkpoint at step 1 ({said}); there is none. " in capsys.readouterr().err
+    assert [(error["kind"], error["message"]) for error in records.read(tmp_path).errors] == [
+        ("disk", f"no checkpoint at step 1: {said}.")]

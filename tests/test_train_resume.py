@@ -307,9 +307,10 @@ def test_resume_without_a_checkpoint_begins_at_the_beginning(training):
 
 
 def test_a_new_run_in_a_used_folder_does_not_go_on_from_the_old_one_when_it_is_resumed(training):
-    training.run("run", "-e", 1, "--checkpoint-every", 2)
+    training.run("run", "-e", 1, "--checkpoint-every", 2, "--profile")
     before = training.run("run", "-e", 1)  # without a checkpoint of its own
     assert not (before.folder / "checkpoint.pt").exists() and (before.folder / "checkpoint.old.pt").exists()
+    assert not before.record.end["trace"] and (before.folder / "trace.old.json.gz").exists()
     run = training.run("run", "-e", 1, "--resume")
     assert run.record.start["resumed_at"] == 0 and run.losses == before.losses
 

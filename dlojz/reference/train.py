@@ -294,8 +294,7 @@ def train(args, procs, notes, run, record):
             if stopping:
                 break
             found = validate(net, val_loader, nn.CrossEntropyLoss(), device, amp_dtype, procs)  # never smoothed
-            if not found["images"]:
-                raise data.DataError(f"none of the images in {val_set.folder} that were to be validated can be read")
+            watch.validated(found, train_set and val_set.folder)
             record.write("validation", step=step, epoch=epoch, **found, seconds=chronometer.stop())
             say("validation after step {}: loss {loss:.4f}, accuracy {accuracy:.1%} of {images} images".format(step, **found))
             position = 0
