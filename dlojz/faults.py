@@ -354,11 +354,10 @@ def to_resume(path: Path, wanted: bool, is_main: bool) -> bool:
     """
     if wanted and path.exists():
         return True
-    for left in (path, path.with_name("trace.json.gz")) if is_main else ():
+    for left in (path, path.with_name("trace.json.gz")):
         try:
-            left.replace(left.with_name(left.name.replace(".", ".old.", 1)))
-        except FileNotFoundError:
-            pass
+            if is_main and left.exists():
+                left.replace(left.with_name(left.name.replace(".", ".old.", 1)))
         except OSError as error:
             raise UsageError(f"{left} cannot be put aside ({_reason(error)}): take another --run-dir") from None
     return False

@@ -184,7 +184,9 @@ def train(args, procs, notes, run, record):
     step, position = place["step"], place["position"]
     if step and checkpoint.nothing_left(run / "checkpoint.pt", step, total_steps):
         say(f"all {total_steps} steps are done already: give more --epochs or --test-steps to go on")
-        return 0
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        sys.exit(0)
     chronometer = Chronometer(record, device, total_steps=total_steps, first_step=step, phases=args.chronometer,
                               ranges=args.profile)
     record.write("start", flush=True, **machine.describe(device), **switches.describe(args, procs), notes=notes, resumed_at=step,
@@ -301,7 +303,9 @@ def train(args, procs, notes, run, record):
     record.write("end", flush=True, status="stopped" if stopping else "completed", steps=step, **machine.peak_memory(device),
                  **chronometer.energy(procs.world_size), trace=(run / "trace.json.gz").exists())
     say(summary.text(records.read(run)))
-    return faults.RESUME if stopping else 0
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    sys.exit(faults.RESUME if stopping else 0)  # and no return, which would wait for a loader's workers that hang
 
 
 def accumulating(model, more_to_come):
@@ -343,7 +347,4 @@ if __name__ == "__main__":
         notes = switches.settle(args, procs, torch.cuda.is_available(), torchvision.models.list_models(torchvision.models))
         run = record.open(records.run_folder(args.run_dir, "train", procs.is_main))
         args.lr = optimizers.default_lr(args, procs.world_size) if args.lr is None else args.lr
-        code = train(args, procs, notes, run, record)
-        if dist.is_initialized():
-            dist.destroy_process_group()
-        sys.exit(code)
+        train(args, procs, notes, run, record)
