@@ -143,8 +143,8 @@ def explained(folder: Path, status: Status) -> Status:
     """A failure in the words of the run itself: its record's error, else the last of its error log. Others stay."""
     if status.state != "FAILED":
         return status
-    errors = records.read(folder / records.NAME).errors
-    if errors:
+    # What a run went on after (a checkpoint that could not be written, say) did not end it.
+    if errors := [error for error in records.read(folder / records.NAME).errors if error.get("fatal", True)]:
         last = next((error for error in errors if error.get("kind") == "out_of_memory"), errors[-1])
         state = "OUT_OF_MEMORY" if last.get("kind") == "out_of_memory" else status.state
         reason = " ".join(str(last.get("message") or last.get("kind") or status.reason).split())

@@ -263,7 +263,7 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
             rows.append(("device alone", f"{alone} images/s, were every batch there in time"))
     else:
         yet = " yet" if run.state in GOING else ""
-        warm = start.get("warmup_steps")
+        warm = run.record.timed_start.get("warmup_steps")
         rows.append(("speed", f"no timed steps{yet}" + (f": the first {words.counted(warm, 'step')} warm up" if warm else "")))
     rows += standing.said
     rows += [("todo", event["message"]) for event in run.record.todos if isinstance(event.get("message"), str)]

@@ -12,7 +12,7 @@ from dlojz import jobs, submit
 from dlojz.errors import UsageError
 from dlojz.jobs import Group, StillRunning
 from dlojz.jobs.job import details, follow, table_html
-from dlojz.jobs.states import read_json
+from dlojz.jobs.states import Status, explained, read_json
 
 
 def test_a_job_runs_in_the_workspace_and_leaves_its_folder(ws):
@@ -429,3 +429,11 @@ def test_a_thousand_past_runs(ws):
         assert len(repr(jobs).splitlines()) == 22
         times.append(time.process_time() - before)
     assert min(times) < 0.3
+
+
+def test_what_a_run_went_on_after_is_not_why_it_failed(tmp_path):
+    went_on = {"event": "error", "kind": "disk", "message": "no checkpoint at step 5", "fatal": False}
+    (tmp_path / "record.jsonl").write_text('{"event": "start"}\n' + json.dumps(went_on) + "\n")
+    (tmp_path / "err.log").write_text("train.py: checkpoint.pt was written with accumulate 1, not 2\n")
+    status = Status("FAILED", "exit code 2", 2)
+    assert explained(tmp_path, status).reason == "train.py: checkpoint.pt was written with accumulate 1, not 2"
