@@ -6,7 +6,6 @@ A wrong one begins with ``# expect: REGEX``, which its message must meet.
 
 import re
 import time
-from collections import defaultdict
 
 import pytest
 
@@ -18,7 +17,6 @@ from dlojz.labs.probe import Limits, Session
 
 LABS = [lab for lab in catalogue.labs().values() if (lab.folder / "check.py").exists()]
 LIMITS = Limits(seconds=60)  # the tests may share their cores with others
-DONE = defaultdict(list)  # (lab, kind) -> seconds
 
 
 def answers(kind):
@@ -48,19 +46,20 @@ def laid_out(folder, lab, answer="", later="stubs"):
     return folder
 
 
-def checked(lab, folder, session, kind):
+def checked(lab, folder, session, kind, note):
+    """``note``: pytest's record_property; the table at the end of all tests (conftest.py) is made of it."""
     begun = time.monotonic()
     outcome = run_check(lab.id, folder, LIMITS, session)
-    DONE[lab.id, kind].append(time.monotonic() - begun)
+    note("check", [lab.id, kind, time.monotonic() - begun])
     return outcome
 
 
 @pytest.mark.parametrize("lab, answer", answers("wrong"))
-def test_wrong(lab, answer, session, tmp_path):
+def test_wrong(lab, answer, session, tmp_path, record_property):
     text = answer.read_text()
     expected = re.match(r"# expect: (.+)\n", text)
     assert expected, f"{answer} must begin with `# expect: REGEX`"
-    outcome = checked(lab, laid_out(tmp_path, lab, text), session, "wrong")
+    outcome = checked(lab, laid_out(tmp_path, lab, text), session, "wrong", record_property)
     assert outcome.state == WRONG, outcome
     assert re.search(expected[1], outcome.message, re.DOTALL), outcome.message
     assert "Where to look: " in outcome.message
@@ -68,16 +67,16 @@ def test_wrong(lab, answer, session, tmp_path):
 
 @pytest.mark.parametrize("later", ["stubs", "solved"])
 @pytest.mark.parametrize("lab, answer", answers("right"))
-def test_right(lab, answer, later, session, tmp_path):
-    outcome = checked(lab, laid_out(tmp_path, lab, answer.read_text(), later), session, "right")
+def test_right(lab, answer, later, session, tmp_path, record_property):
+    outcome = checked(lab, laid_out(tmp_path, lab, answer.read_text(), later), session, "right", record_property)
     assert outcome.state == SOLVED, outcome
     assert outcome.verified
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
 @pytest.mark.parametrize("later", ["stubs", "solved"])
-def test_reference(lab, later, session, tmp_path):
-    outcome = checked(lab, laid_out(tmp_path, lab, "", later), session, "right")
+def test_reference(lab, later, session, tmp_path, record_property):
+    outcome = checked(lab, laid_out(tmp_path, lab, "", later), session, "right", record_property)
     assert outcome.state == SOLVED, outcome
 
 
@@ -89,20 +88,13 @@ def test_stub(lab, tmp_path):
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
-def test_a_check_of_its_own(lab, tmp_path):
+def test_a_check_of_its_own(lab, tmp_path, record_property):
     """As a trainee runs it, torch's import included."""
-    outcome = checked(lab, laid_out(tmp_path, lab), None, "alone")
+    outcome = checked(lab, laid_out(tmp_path, lab), None, "alone", record_property)
     assert outcome.state == SOLVED, outcome
 
 
-def test_enough_answers(capsys):
-    """At least six wrong ones and three right ones for each lab; and the table that says so."""
-    lines = [f"{'lab':16} {'wrong':>6} {'right':>6} {'mean s':>7} {'alone s':>8}"]
-    for lab in LABS:
-        wrong, right = (len(list((lab.folder / kind).glob("*.py"))) for kind in ("wrong", "right"))
-        times = DONE[lab.id, "wrong"] + DONE[lab.id, "right"]
-        mean, alone = (f"{sum(found) / len(found):.1f}" if found else "-" for found in (times, DONE[lab.id, "alone"]))
-        lines.append(f"{lab.id:16} {wrong:6} {right:6} {mean:>7} {alone:>8}")
-        assert wrong >= 6 and right >= 3, f"{lab.id} needs six wrong answers and three right ones"
-    with capsys.disabled():
-        print("\n" + "\n".join(lines))
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+def test_enough_answers(lab):
+    wrong, right = (len(list((lab.folder / kind).glob("*.py"))) for kind in ("wrong", "right"))
+    assert wrong >= 6 and right >= 3, f"{lab.id} needs six wrong answers and three right ones"
