@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 APART = ["tests/notebooks", "tests/labs"]  # the long ones first
-ROUNDS = [["tests", *(f"--ignore={folder}" for folder in APART)], [*APART, "--numprocesses=2"]]
+ROUNDS = [["tests", *(f"--ignore={folder}" for folder in APART)], [*APART, "--numprocesses=2", "--dist=worksteal"]]
 
 
 def main(arguments: list[str]) -> int:
