@@ -133,6 +133,7 @@ def _notice_ends(log: Log) -> None:
     from ... import faults, switches
 
     explain, leave = faults.explain, os._exit
+    switches.refuse_shape = lambda *_: None  # it makes a model and a forward pass of its own, which are not the trainee's
 
     def explained(failure, *args, **kwargs):
         log.write(error(failure, log))
