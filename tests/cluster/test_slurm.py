@@ -539,8 +539,12 @@ def test_a_job_that_nobody_knows(lab, tmp_path):
 
 
 def start_controller():
-    script = Path(__file__).parent / "up"
-    subprocess.run([script], check=True, capture_output=True, timeout=120)
+    """A busy machine may be too slow for the limits of one start."""
+    for _ in range(2):
+        done = subprocess.run([Path(__file__).parent / "up"], capture_output=True, text=True, timeout=120)
+        if done.returncode == 0:
+            return
+    raise AssertionError(done.stdout + done.stderr)
 
 
 def test_the_controller_is_stopped_and_started_again(lab, monkeypatch):
