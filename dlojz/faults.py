@@ -146,8 +146,8 @@ def reported():
             with suppress(OSError):
                 traceback.print_exc()
         rollcall.leave("" if said["kind"] == "lost_rank" else said["message"])
+        # What all ranks find is said by one of them.
         everywhere = type(error) is UsageError or said["kind"] == "nan_loss" or getattr(error, "everywhere", False)
-        # what all ranks find is said by one of them
         if rank == 0 or not everywhere:
             _report(said, record, rank)
         record.write("end", flush=True, status="failed")
