@@ -175,7 +175,8 @@ class ImageFolder(Dataset):
             reason = "not an image that Pillow can read"
         print(f"dlojz.data: skipped {path}: {reason}", file=sys.stderr, flush=True)
         self._skipped[file] = True
-        skipped = self._skipped.nonzero().flatten().tolist()
+        # A copy: nonzero reads twice, and writes past its result where another worker has marked a file in between.
+        skipped = self._skipped.clone().nonzero().flatten().tolist()
         limit = max(10, len(self._labels) // 100)
         if len(skipped) > limit:
             named = ", ".join(self._path(file) for file in skipped[:3])

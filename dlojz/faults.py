@@ -43,7 +43,8 @@ def explain(error: BaseException, memory: dict | None = None) -> dict:
 
     ``memory``: for a CUDA device its ``allocated``, ``reserved`` and ``total`` bytes at the time.
     """
-    message = " ".join(str(error).split()) or type(error).__name__
+    kind, message = in_worker(str(error)) or (type(error).__name__, str(error))
+    message = " ".join(message.split()) or kind
     if isinstance(error, StopTraining):
         return {"kind": error.kind, "message": message, "advice": error.advice, **error.numbers}
     if isinstance(error, UsageError):
@@ -64,7 +65,7 @@ def explain(error: BaseException, memory: dict | None = None) -> dict:
     if isinstance(error, OSError) and error.errno in DISK:
         folder = os.path.dirname(error.filename) if isinstance(error.filename, str) else ""
         return {"kind": "disk", "message": message, "advice": f"{_disk_advice(error.errno, folder or 'the file system')}."}
-    said = f"{type(error).__name__}: {message[:300]}"
+    said = f"{kind}: {message[:300]}"
     if "Expected more than 1 value per channel" in message:
         return {"kind": "usage", "message": message[:300],
                 "advice": "Batch norm needs more than one value a channel: --drop-last, a larger --batch-size or --image-size."}
@@ -75,6 +76,15 @@ def explain(error: BaseException, memory: dict | None = None) -> dict:
                 f"no part in the loss of a step, and DDP waits for their gradients.{which}",
                 "advice": "DistributedDataParallel(…, find_unused_parameters=True) looks for such parameters in each step."}
     return {"kind": "exception", "message": said, "advice": "The traceback is in the error log."}
+
+
+def in_worker(text: str) -> tuple[str, str] | None:
+    """Where ``text`` is torch's report of an exception in a DataLoader's worker, a sentence and the traceback of there: what was
+    raised, and its message."""
+    if not re.match(r"Caught \w+ in DataLoader worker process \d+\.\n", text):
+        return None
+    kind, _, message = text.rstrip().splitlines()[-1].partition(": ")
+    return f"{kind} in a DataLoader worker", message
 
 
 def lost_rank(lost: dict[int, str], over: set[int], message: str = "") -> dict:

@@ -430,6 +430,34 @@ def test_as_many_broken_files_as_the_limit_are_skipped(many_broken):
     assert [label for _, label in data.dataset(many_broken, "train", SIZE)] == [1] * 16
 
 
+MARKING = """
+import multiprocessing, sys, time
+from dlojz import data
+dataset = data.ImageFolder(sys.argv[1], "train", 16)
+
+def another_worker():
+    while True:
+        dataset._skipped.fill_(True).fill_(False)
+
+other = multiprocessing.get_context("fork").Process(target=another_worker, daemon=True)
+other.start()
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    try:
+        dataset._skip(0, "", OSError())
+    except data.DataError as error:
+        assert "cannot be read" in str(error)
+other.kill()
+"""
+
+
+def test_a_worker_that_counts_broken_files_while_another_marks_them(many_broken):
+    environment = dict(os.environ, PYTHONPATH=str(Path(data.__file__).parents[1]))
+    command = [sys.executable, "-c", MARKING, many_broken]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr[-500:]
+
+
 def test_no_readable_image_at_all(tmp_path):
     folder = make_folder(tmp_path / "set", train=1, val=1)
     for name in ("cat", "dog"):

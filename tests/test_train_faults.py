@@ -407,6 +407,21 @@ dlojz.data.ImageFolder.__getitem__ = killed
     assert run.err.splitlines()[-1].startswith("train.py: DataLoader worker")
 
 
+def test_an_error_in_a_worker_is_named_without_its_traceback(training):
+    breaks = """
+import dlojz.data
+def item(self, index):
+    raise ValueError("no crop fits")
+dlojz.data.ImageFolder.__getitem__ = item
+"""
+    run = training.run("run", "--num-workers", 2, before=breaks, code=1)
+    said = "ValueError in a DataLoader worker: no crop fits"
+    [error] = run.record.errors
+    assert error["kind"] == "exception" and error["message"] == said
+    assert run.err.splitlines()[-1] == f"train.py: {said} The traceback is in the error log."
+    assert "in item" in run.err
+
+
 # The user's own errors
 
 

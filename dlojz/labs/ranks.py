@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from .checking import Unmet
 from .probe import Event, Facts, Unfinished
-
-WAITED = re.compile(r"timed out|timeout|connection closed|connection reset|broken pipe|socket closed", re.IGNORECASE)
 
 
 def ended_together(run: Facts) -> None:
@@ -30,12 +26,8 @@ def ended_together(run: Facts) -> None:
 
 
 def _waited(facts: Facts) -> bool:
-    ended = facts.ended
-    if ended.how == "error":
-        return WAITED.search(ended.message) is not None
-    if ended.how == "signal":  # gloo ends a process that receives what belongs to another collective
-        return "SIGABRT" in ended.message
-    return ended.how == "alone" or (ended.how == "time" and _open(facts) is not None)
+    how = facts.ended.how
+    return facts.lost_another or how == "alone" or (how == "time" and _open(facts) is not None)
 
 
 def _open(facts: Facts) -> Event | None:

@@ -306,7 +306,7 @@ def test_what_fails_in_a_worker_of_the_loader_is_told_like_any_other(run):
                 return {}["no"]
         next(iter(torch.utils.data.DataLoader(Items(), num_workers=1)))
     """, TRACED, completed=False)
-    assert facts.ended.message == "stops with KeyError in a worker of the loader: 'no'" and facts.ended.line == 9
+    assert facts.ended.message == "stops with KeyError in a DataLoader worker: 'no'" and facts.ended.line == 9
 
 
 def test_a_profiler_without_one(run):
@@ -395,6 +395,18 @@ def test_the_rank_that_fails_is_the_cause(run, end, how, said):
     """, GROUP, completed=False, ranks=2)
     assert facts.cause is facts.ranks[1] and facts.cause.ended.how == how and said in facts.cause.ended.message
     assert facts.ended.how in ("error", "alone", "signal")
+
+
+def test_the_rank_that_follows_may_end_first(run):
+    facts = run("collectives layers", """
+        if rank == 1:
+            dist.destroy_process_group()
+            __import__("time").sleep(0.7)
+            1 / 0
+        dist.all_reduce(torch.ones(1))
+    """, GROUP, completed=False, ranks=2)
+    assert facts.cause is facts.ranks[1] and "ZeroDivisionError" in facts.cause.ended.message
+    assert facts.ended.how == "error" and facts.lost_another and not facts.cause.lost_another
 
 
 def test_an_observer_that_is_not_asked_for_is_not_there(run):

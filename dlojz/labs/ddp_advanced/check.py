@@ -137,7 +137,7 @@ def all_end(run):
                saw=f"`{run.command}`: when one process has no batches left, rank {rank} stops with an error that Join raises",
                expected="all processes go on to their last batch and end without one: no `throw_on_early_termination`",
                look="ddp_advanced.uneven")
-        in_vain = ended.how in ("time", "alone", "signal") or LOST in ended.message
+        in_vain = ended.how in ("time", "alone", "signal") or facts.lost_another
         expect(not in_vain,
                saw=f"`{run.command}`: rank 0 has {FEWEST} batches and took {steps[0]} steps, rank 1 has {MOST} and took "
                    f"{steps[1]}; then rank {rank} {ended.message[:160]}",
@@ -152,9 +152,6 @@ def all_end(run):
            saw=f"`{run.command}`: with {FEWEST} and {MOST} batches the processes take {steps[0]} and {steps[1]} steps",
            expected=f"each takes at least {FEWEST} steps: so many batches all of them have",
            look="ddp_advanced.uneven")
-
-
-LOST = "onnection "  # closed by peer, reset by peer
 
 
 def near(one, other):

@@ -19,6 +19,10 @@ class Event(dict):
         raise AttributeError(f"no {name!r} in this fact, but {', '.join(self)}")
 
 
+# As gloo puts it
+LOST_ANOTHER = re.compile(r"timed out|timeout|connection closed|connection reset|broken pipe|socket closed", re.IGNORECASE)
+
+
 class Unfinished(Exception):
     """A fact is missing because the script ended before it: the run says how."""
 
@@ -101,7 +105,16 @@ class Facts:
         """Of several processes the one that ended first, and too early, by itself: the others only followed. Else this one."""
         _ = self.events  # waits
         early = [facts for facts in self.ranks if not facts._process.killed and not facts.completed]
-        return min(early, key=lambda facts: facts._process.ended, default=self)
+        # One that has lost another may be the quicker of the two to end.
+        return min(early, key=lambda facts: (facts.lost_another, facts._process.ended), default=self)
+
+    @property
+    def lost_another(self) -> bool:
+        """Whether it ended by itself because another process did not come to a collective, or came with another one."""
+        ended = self.ended
+        if ended.how == "signal":  # gloo aborts a process that receives what belongs to another collective
+            return "SIGABRT" in ended.message
+        return ended.how == "error" and LOST_ANOTHER.search(ended.message) is not None
 
     @property
     def ended(self) -> Event:

@@ -11,6 +11,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from ...faults import in_worker
+
 MOST = 2000  # facts of one kind that are kept: a loop without an end must not fill the disk
 KIT = Path(__file__).resolve().parents[2]
 
@@ -113,10 +115,10 @@ def error(failure: BaseException, log: Log) -> dict:
 
 def _in_a_worker(text: str, log: Log) -> dict:
     """What torch tells of an exception in a loader's worker, as text alone: a sentence, and the traceback of there."""
-    if not re.match(r"Caught \w+ in DataLoader worker process \d+\.\n", text):
+    raised = in_worker(text)
+    if raised is None:
         return {}
-    kind, _, message = text.rstrip().splitlines()[-1].partition(": ")
-    found = {"kind": f"{kind} in a worker of the loader", "message": message[:500].rstrip(".")}
+    found = {"kind": raised[0], "message": raised[1][:500].rstrip(".")}
     own = [(file, int(line)) for file, line in re.findall(r'^  File "(.+?)", line (\d+)', text, re.MULTILINE) if log.is_own(file)]
     return found | {"file": log.name(own[-1][0]), "line": own[-1][1]} if own else found
 
