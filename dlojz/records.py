@@ -22,9 +22,9 @@ Each line has an ``event`` and a ``time`` (seconds since 1970). The events, in t
 ``checkpoint``
     ``step``, ``seconds`` (the loop stood still), ``bytes``.
 ``error``
-    ``kind`` (``out_of_memory``, ``nan_loss``, ``lost_rank``, ``signal``, ``data``, ``disk``, ``usage``, ``exception``), ``message``,
-    ``advice`` (one sentence), ``rank``, ``began`` (when its process did: a rank may fail before rank 0 has written ``start``),
-    and the numbers that belong to the kind (``lost``: which ranks are lost).
+    ``kind`` (``out_of_memory``, ``nan_loss``, ``lost_rank``, ``signal``, ``data``, ``disk``, ``usage``, ``exception``),
+    ``message``, ``advice`` (one sentence), ``rank``, ``began`` (when its process did: a rank may fail before rank 0 has written
+    ``start``), and the numbers that belong to the kind (``lost``: which ranks are lost).
 ``end``
     ``status`` (``completed``, ``stopped`` = saved and to be resumed, ``failed``), ``steps``, peak memory, energy.
 

@@ -3,6 +3,7 @@
 With RANK and WORLD_SIZE set, the processes find each other through MASTER_ADDR and MASTER_PORT (gloo), and rank 0 is traced.
 """
 
+import gc
 import os
 import sys
 import time
@@ -243,6 +244,7 @@ def main(folder: str, *programs: str) -> None:
         trace(program, folder, rank)
     if "RANK" in os.environ:
         dist.destroy_process_group()
+        gc.collect()  # DDP's reference cycles: left to the interpreter's end, they make gloo abort now and then
 
 
 if __name__ == "__main__":

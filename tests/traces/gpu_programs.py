@@ -5,6 +5,7 @@ times the same steps: FOLDER/PROGRAM.jsonl. With RANK and WORLD_SIZE set, the pr
 MASTER_PORT; rank 0 is traced. Without a GPU the programs run on the CPU with tiny sizes: that proves no more than that they run.
 """
 
+import gc
 import os
 import sys
 import time
@@ -271,6 +272,7 @@ def main(folder: str, *programs: str) -> None:
             torch.cuda.empty_cache()
     if "RANK" in os.environ:
         dist.destroy_process_group()
+        gc.collect()  # DDP's reference cycles: left to the interpreter's end, they make gloo abort now and then
 
 
 if __name__ == "__main__":
