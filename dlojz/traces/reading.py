@@ -107,7 +107,8 @@ class Step:
 @dataclass
 class Trace:
     """A trace read back. ``torn``: why its end is missing, or empty; ``skipped``: events that could not be read; ``odd_steps``:
-    marks of steps that take no time or begin inside of another one, which are not in ``steps``."""
+    marks of steps that take no time or begin inside of another one; ``cut_steps``: steps of which a part is missing. Neither
+    are in ``steps``."""
 
     path: Path
     calls: list[Call] = field(default_factory=list)
@@ -119,6 +120,7 @@ class Trace:
     skipped: int = 0
     torn: str = ""
     odd_steps: int = 0
+    cut_steps: int = 0
     end: float = 0.0
 
     @property
@@ -159,12 +161,17 @@ class Trace:
         """What to know before believing the numbers."""
         out = []
         if self.torn:
-            out.append(f"{self.path.name} {self.torn}: only its first {self.events:,} events are here")
+            out.append(f"{self.path.name} {self.torn}: only its first {self.events:,} events are here, and perhaps not "
+                       "those of all its threads")
         if self.skipped:
             out.append(f"{self.skipped:,} events of {self.path.name} could not be read and are left out")
         if self.odd_steps:
             out.append(f"{words.counted(self.odd_steps, 'mark')} of steps left out: without a length, or begun inside of another")
-        if not self.steps and not self.odd_steps:
+        if self.cut_steps:
+            all_of_it = "" if self.steps else ": the numbers are for the part that is there"
+            left = "is left out" if self.cut_steps == 1 else "are left out"
+            out.append(f"{words.counted(self.cut_steps, 'step')} of which a part is missing {left}{all_of_it}")
+        if not (self.steps or self.odd_steps or self.cut_steps):
             out.append("no step is marked in the trace (profiler.step() was not called): the numbers are for all of it")
         return out
 
@@ -194,6 +201,9 @@ def read(path: Path | str) -> Trace:
     if not trace.events:
         cut = " and broke off before the first event" if source.torn else ""
         raise UsageError(f"{path} has no events{cut}: profile again (--profile), and let the run come to its end")
+    if trace.torn and trace.devices and not trace.work:
+        raise UsageError(f"{path} {trace.torn} before the first kernel: what the GPU did is not in it. Profile again (--profile), and "
+                         "let the run come to its end")
     return trace
 
 
@@ -398,6 +408,8 @@ class _Builder:
         trace.work.sort(key=lambda work: work.begin)
         trace.steps, trace.odd_steps = _steps(trace.calls)
         trace.end = max((one.end for some in (trace.calls, trace.work) for one in some), default=0.0)
+        if trace.torn:
+            _leave_out_cut(trace)
         nesting(trace.calls)
         queued = {call.correlation: call for call in trace.calls if call.kind == "cuda" and call.correlation}
         for work in trace.work:
@@ -413,6 +425,20 @@ def _steps(calls: list[Call]) -> tuple[list[Step], int]:
         if call.end > call.begin and (not steps or call.begin >= steps[-1].end - OVERLAP):
             steps.append(Step(int(call.name[len(STEP) :]), call.begin, call.end))
     return steps, len(marks) - len(steps)
+
+
+def _leave_out_cut(trace: Trace) -> None:
+    """Of a file whose end is missing, what there is of the last steps would pass for all that they did.
+
+    Kineto writes the operators of a thread one after the other as they began, and the work of a GPU after those. A mark is
+    written when its step begins, with the time at which it ends.
+    """
+    marked = {call.thread for call in trace.calls if call.kind == "range" and NUMBERED.fullmatch(call.name)}
+    begun = [call.begin for call in trace.calls if call.kind in ("op", "range") and (call.thread in marked or not marked)]
+    known = min(begun[-1] if begun else trace.end, trace.work[-1].begin if trace.work else trace.end)
+    whole = [step for step in trace.steps if step.end <= known]
+    trace.cut_steps, trace.steps = len(trace.steps) - len(whole), whole
+    trace.end = min(trace.end, known)
 
 
 def nesting(calls: list[Call]) -> None:

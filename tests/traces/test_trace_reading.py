@@ -5,6 +5,7 @@ import json
 import os
 
 import pytest
+from simulated_cpu import Cpu
 from simulated_gpu import CONV_TC, Gpu
 
 from dlojz import traces
@@ -59,16 +60,44 @@ def test_the_file_of_a_run(tmp_path, file):
     assert traces.read(str(run)).path.name == "trace.json.gz"
 
 
-@pytest.mark.parametrize("part", [0.2, 0.5, 0.9, 0.999])
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("part", "packed"), [(0.6, False), (0.9, False), (0.999, False), (0.9, True), (0.999, True)])
 def test_a_file_that_was_cut_short_is_read_as_far_as_it_goes(tmp_path, file, part, packed):
     content = gzip.compress(file.read_bytes()) if packed else file.read_bytes()
     cut = tmp_path / ("cut.json.gz" if packed else "cut.json")
     cut.write_bytes(content[: int(len(content) * part)])
     trace = traces.read(cut)
     assert 0 < trace.events <= traces.read(file).events
-    assert trace.notes[0] == f"{cut.name} was cut short: only its first {trace.events:,} events are here"
+    assert trace.notes[0].startswith(f"{cut.name} was cut short: only its first {trace.events:,} events are here")
     assert str(traces.diagnose(trace))
+
+
+@pytest.mark.parametrize("part", [0.2, 0.4])
+def test_a_trace_of_a_gpu_without_a_kernel_is_not_taken_for_one_of_a_cpu(tmp_path, file, part):
+    cut = tmp_path / "cut.json"
+    cut.write_bytes(file.read_bytes()[: int(file.stat().st_size * part)])
+    with pytest.raises(UsageError, match=r"was cut short before the first kernel: what the GPU did is not in it"):
+        traces.read(cut)
+
+
+@pytest.mark.parametrize(("part", "steps"), [(0.2, 0), (0.5, 1), (0.8, 2), (0.999, 2)])
+def test_a_step_of_which_a_part_is_missing_is_left_out(tmp_path, part, steps):
+    """Kineto writes the mark of a step when it begins, and with it when it ends: the rest would be a hole in which nothing runs."""
+    def step(cpu):
+        for _ in range(40):
+            cpu.op("aten::convolution_backward", 1000)
+
+    file = Cpu().steps(3, step).write(tmp_path / "trace.json")
+    data = json.loads(file.read_text())
+    data["traceEvents"].sort(key=lambda event: (event["ts"], -event["dur"]))
+    text = json.dumps(data)
+    file.write_text(text[: int(len(text) * part)])
+    trace = traces.read(file)
+    assert (len(trace.steps), trace.cut_steps) == (steps, 1)
+    facts = traces.analyse(trace)
+    assert facts.busy == pytest.approx(1, abs=0.03)
+    assert traces.diagnose(facts).pattern == "arithmetic"
+    whole = "" if steps else ": the numbers are for the part that is there"
+    assert f"1 step of which a part is missing is left out{whole}" in trace.notes
 
 
 def test_every_place_to_cut_is_survived(tmp_path, file):
