@@ -13,7 +13,7 @@ from ..jobs.watch import duration
 from . import page, runs, words
 from .page import View
 from .runs import Run
-from .svg import BAD, CARE, GOOD, GREY, MEMORY, NAMES, PHASE, SPEED, VERMILLION, Svg, arc, legend, nice_top, short
+from .svg import BAD, CARE, GOOD, GREY, MEMORY, NAMES, PHASE, SPEED, VERMILLION, Svg, arc, legend, nice_top, on, short
 
 COLOURS = {**OF_JOBS, "STOPPED": CARE, "NOT_ENDED": GREY}
 TITLES = {
@@ -466,8 +466,7 @@ def _bars(run: Run, said: dict) -> str:
         for name, part in parts:
             bar.rect(x, 0, part * 520, 30, PHASE[name], f"{NAMES[name]}: {words.share(part)}, {words.seconds(found[name])}")
             if part > 0.09:
-                fill = "#000" if name in ("forward", "copy") else "#fff"
-                bar.text(x + part * 260, 20, words.share(part), size=13, anchor="middle", weight=600, fill=fill)
+                bar.text(x + part * 260, 20, words.share(part), size=13, anchor="middle", weight=600, fill=on(PHASE[name]))
             x += part * 520
         names = legend([(f"{NAMES[name]} {words.share(part)}", PHASE[name]) for name, part in parts])
         out.append(_labelled("a step", words.seconds(found["step_seconds"])) + str(bar) + names)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from . import page, runs, words
 from .page import View
-from .svg import COLLECTIVE, GREY, SPEED, Panel, Svg, legend, short
-from .traced import PALE, WIDTH, about, draw, drawn, facts_of, is_file, named, nothing, on, operators, streams
+from .svg import COLLECTIVE, GREY, SPEED, Panel, Svg, legend, on, short
+from .traced import PALE, WIDTH, about, draw, drawn, facts_of, is_file, named, nothing, operators, streams
 
 if TYPE_CHECKING:
     from ..traces import Facts

@@ -9,11 +9,12 @@ from ..errors import UsageError
 from . import page, runs, steps, words
 from .page import View
 from .runs import Run
-from .svg import BAD, RUNS, Panel, Svg, legend, short
+from .svg import BAD, RUNS, Panel, Svg, legend, short, ticks
 
 BY = ("step", "epoch", "time")
 DASH = 10  # pixels of a dash where lines lie on each other
 LABEL = 70  # pixels that a loss takes at most
+FAR = 2.5  # times the usual loss of a training step: a validation above that is an arrow at the edge
 POINTS = 260  # of a curve: more can't be told apart
 
 
@@ -116,11 +117,15 @@ def _figure(found: Sequence[Run], by: str) -> str:
             at = where[id(run)]
             lines.append((run, *thinned(_series(run.record.steps, at, name, second)),
                           _series(run.record.validations, at, name, second)))
-        values = [y for _, means, _, dots in lines for _, y in (*means, *dots)]
-        panel = Panel(svg, left, top, width, height, x, _range(name, values))
-        panel.axis_y({"loss": "loss", "accuracy": "accuracy", "lr": "learning rate"}[name],
-                     None if values else [], say=(lambda v: f"{v:.0%}") if name == "accuracy" else short)
-        panel.axis_x("" if name != "lr" else unit)
+        trained = [y for _, means, _, _ in lines for _, y in means]
+        validated = [y for _, _, _, dots in lines for _, y in dots]
+        values = trained or validated
+        panel = Panel(svg, left, top, width, height, x, _range(name, trained, validated))
+        at_y = [] if not values else ticks(panel.y0, panel.y1, 4) if name == "lr" else None
+        panel.axis_y({"loss": "loss", "accuracy": "accuracy", "lr": "learning rate"}[name], at_y,
+                     say=(lambda v: f"{v:.0%}") if name == "accuracy" else short)
+        whole = [tick for tick in ticks(*x, 9) if tick == int(tick)]
+        panel.axis_x("" if name != "lr" else unit, whole if by == "step" else None)
         if not values:
             svg.text(left + width / 2, top + height / 2, "not recorded", anchor="middle", opacity=0.7)
         dashes = overlaid([[panel.at(x_, min(y, panel.y1)) for x_, y in means] for _, means, _, _ in lines])
@@ -195,7 +200,7 @@ def _above(panel: Panel, point: tuple[float, float], colour: str, tip: str, valu
     x = px + 8 if right else px - 8 - len(value) * 6.6
     if all(abs(x - other) > LABEL for other in labels):
         labels.append(x)
-        panel.svg.text(x, py + 1, value, fill=colour, weight=600)
+        panel.svg.text(x, py + 1, value, weight=600)
 
 
 def _exactly(name: str, value: float) -> str:
@@ -216,15 +221,19 @@ def _series(events: Sequence[dict], where: dict[int, float], name: str, second: 
             if name in event and event.get("step") in where and math.isfinite(event[name])]
 
 
-def _range(name: str, values: Sequence[float]) -> tuple[float, float]:
+def _range(name: str, trained: Sequence[float], validated: Sequence[float]) -> tuple[float, float]:
+    """The axis of the training steps' lines and the validations' dots."""
+    values = [*trained, *validated]
     if not values:
         return 0, 1
-    high = max(values)
+    high, low = max(values), min(values)
     if name == "accuracy":
         return 0, min(1.0, max(high * 1.1, 0.05))
     if name == "lr":
         return 0, (high or 1) * 1.15
-    ordered = sorted(values)
-    top = min(high, 1.25 * max(values[0], ordered[int(len(ordered) * 0.98)]))  # one bad step must not flatten all others
-    low = ordered[0]
-    return min(low, max(0.0, low - 0.08 * (top - low))), top + 0.05 * ((top - low) or 1)
+    # One bad step must not flatten all others, nor a validation far above what the training has come to.
+    ordered = sorted(trained or validated)
+    usual = 1.25 * max((trained or validated)[0], ordered[int((len(ordered) - 1) * 0.98)])
+    top = max([min(max(ordered), usual), *(value for value in validated if value <= FAR * usual)])
+    span = (top - low) or 0.1 * abs(top) or 1
+    return min(low, max(0.0, low - 0.08 * span)), top + 0.05 * span

@@ -18,6 +18,7 @@ MEMORY, SPEED, POWER = "#9B72CF", "#1a7fd4", "currentColor"  # what is no phase
 COLLECTIVE, SYNC, LAUNCH = "#F0E442", "#7E57C2", "#8D6E4F"  # no phases, but beside phases: the palette's yellow, violet, brown
 GOOD, BAD, CARE = "#2f9e5f", "#d93a3f", "#c98500"  # as the verbs of the labs have them
 SMALL, PLAIN = 12, 13
+NARROW = 640  # pixels: a wide figure that were drawn narrower could not be read, so it is scrolled
 
 
 class Svg:
@@ -50,16 +51,19 @@ class Svg:
         self.add(f"{shape}><title>{html.escape(tip)}</title></path>" if tip else f"{shape}/>")
 
     def polyline(self, points: Sequence[tuple[float, float]], stroke: str, width=2.0, dash="", opacity=1.0) -> None:
-        """A line through the points; one that is no number breaks it."""
-        d, pen = [], "M"
+        """A line through the points; one that is no number breaks it, and one that is alone is a dot."""
+        stretches: list[list[tuple[float, float]]] = [[]]
         for x, y in points:
             if math.isfinite(x) and math.isfinite(y):
-                d.append(f"{pen}{x:.1f} {y:.1f}")
-                pen = "L"
-            else:
-                pen = "M"
+                stretches[-1].append((x, y))
+            elif stretches[-1]:
+                stretches.append([])
+        d = "".join("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in stretch) for stretch in stretches if len(stretch) > 1)
         if d:
-            self.path("".join(d), stroke, width=width, dash=dash, opacity=opacity)
+            self.path(d, stroke, width=width, dash=dash, opacity=opacity)
+        for stretch in stretches:
+            if len(stretch) == 1:
+                self.dot(*stretch[0], stroke, width + 1)
 
     def dot(self, x, y, fill, radius=4.0, tip="") -> None:
         shape = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{fill}"'
@@ -77,10 +81,12 @@ class Svg:
                  f'{html.escape(str(words))}</text>')
 
     def __str__(self) -> str:
-        return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
-                f'aria-label="{html.escape(self.label, quote=True)}" '
-                f'style="display: block; width: 100%; max-width: {self.width:g}px; height: auto; font-family: inherit">'
-                f'{"".join(self.parts)}</svg>')
+        least = f"min-width: {NARROW}px; " if self.width > NARROW else ""
+        drawn = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
+                 f'aria-label="{html.escape(self.label, quote=True)}" '
+                 f'style="display: block; width: 100%; {least}max-width: {self.width:g}px; height: auto; font-family: inherit">'
+                 f'{"".join(self.parts)}</svg>')
+        return f'<div style="overflow-x: auto">{drawn}</div>' if least else drawn
 
 
 class Panel:
@@ -89,8 +95,8 @@ class Panel:
     def __init__(self, svg: Svg, left: float, top: float, width: float, height: float,
                  x: tuple[float, float], y: tuple[float, float]):
         self.svg, self.left, self.top, self.width, self.height = svg, left, top, width, height
-        self.x0, self.x1 = x if x[1] > x[0] else (x[0], x[0] + 1)
-        self.y0, self.y1 = y if y[1] > y[0] else (y[0], y[0] + 1)
+        self.x0, self.x1 = x if x[1] > x[0] else (x[0], x[0] + max(1.0, abs(x[0])))
+        self.y0, self.y1 = y if y[1] > y[0] else (y[0], y[0] + max(1.0, abs(y[0])))
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         return self.px(x), self.py(y)
@@ -158,8 +164,15 @@ def nice_top(value: float, most: int = 5) -> float:
 
 
 def short(value: float) -> str:
-    """A tick: ``0.25``, ``20``, ``1,500``."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+    """A tick: ``0.25``, ``20``, ``1,500``, ``1e+07``."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:g}"
+
+
+def on(colour: str) -> str:
+    """Black or white, whichever has more contrast with this colour (by the relative luminance of WCAG)."""
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return "#000" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "#fff"
 
 
 def arc(cx: float, cy: float, radius: float, start: float, end: float) -> str:

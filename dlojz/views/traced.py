@@ -14,7 +14,7 @@ from ..errors import UsageError
 from . import page, runs, steps, words
 from .page import View
 from .runs import Run
-from .svg import CARE, COLLECTIVE, GREY, LAUNCH, NAMES, PHASE, SPEED, SYNC, Panel, Svg, arc, legend, short
+from .svg import CARE, COLLECTIVE, GREY, LAUNCH, NAMES, PHASE, SPEED, SYNC, Panel, Svg, arc, legend, on, short
 
 if TYPE_CHECKING:
     from ..traces import Diagnosis, Facts
@@ -263,12 +263,6 @@ def _bar(facts: Facts) -> str:
     title = f'<div style="font-size: 13px"><span style="{page.QUIET}">{facts.whole} of {who}</span> ' \
             f'<span style="font-weight: 600">{words.seconds(facts.seconds)}</span></div>'
     return title + str(svg) + legend(names)
-
-
-def on(colour: str) -> str:
-    """Black or white, whichever can be read on this colour."""
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return "#000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#fff"
 
 
 def _tops(facts: Facts) -> str:

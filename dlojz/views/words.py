@@ -48,7 +48,11 @@ def number(value: float) -> str:
 
 
 def loss(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else number(value)
+    """``2.3026``, ``12,345``, ``1.23e+12``: as many figures as one can compare, also where a training diverges."""
+    if not math.isfinite(value):
+        return number(value)
+    size = abs(value)
+    return f"{value:.4f}" if size < 999.995 else f"{value:,.0f}" if size < 1e7 else f"{value:.3g}"
 
 
 def gigabytes(value: float) -> str:

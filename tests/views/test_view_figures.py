@@ -233,7 +233,47 @@ def test_curves_say_what_is_above_the_axis():
     near = views.curves(record(*MEASURED)).page
     assert "<title>run: validation loss 1.2500</title>" in near and "arrows" not in near
     jumps = [step | ({"loss": 900.0 + step["step"]} if step["step"] in (120, 121) else {}) for step in steps(last=200)]
-    assert "<title>run: training loss 1021.0000</title>" in views.curves(record(start(total=200), *jumps, end())).page
+    assert "<title>run: training loss 1,021</title>" in views.curves(record(start(total=200), *jumps, end())).page
+
+
+def test_validations_far_above_do_not_flatten_the_training():
+    """Of a short training with three of them: batch norm's statistics have not settled yet."""
+    trained, validated = [3.0, 4.7, 5.9, 5.3, 3.4, 4.6], [754.9, 4688.0, 633.1]
+    low, top = views.lines._range("loss", trained, validated)
+    assert low < 3.0 and 5.9 <= top < 8
+    assert views.lines._range("loss", trained, [9.0])[1] > 9  # this one is worth its place
+    assert views.lines._range("loss", [], validated)[1] > 700
+
+
+def test_one_step_is_a_dot():
+    page = views.curves(record(start(total=60), *steps(last=1))).page
+    assert page.count('r="3"') == 3 and " steps</text>" not in page
+    assert [">0.5<" in page, ">1<" in page] == [False, True]  # there is no half step
+
+
+@pytest.mark.parametrize(("loss", "said"), [(2.30259, "2.3026"), (999.5, "999.5000"), (12345.6, "12,346"), (1e30, "1e+30")])
+def test_a_loss_that_grows_can_still_be_read(loss, said):
+    page = views.curves(record(start(total=60), *steps(last=5, loss=loss), end())).page
+    assert f">{said}<" in page and "00000" not in page
+
+
+def test_words_on_a_colour_have_contrast():
+    """At least 4.5 to 1, as WCAG asks for."""
+    def luminance(colour):
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        return sum(weight * (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
+                   for weight, part in zip((0.2126, 0.7152, 0.0722), parts))
+
+    for colour in (*views.svg.PHASE.values(), *views.svg.RUNS, views.svg.SPEED, views.svg.COLLECTIVE, views.svg.SYNC):
+        light = 1.0 if views.svg.on(colour) == "#fff" else 0.0
+        bright, dark = sorted((luminance(colour), light), reverse=True)
+        assert (bright + 0.05) / (dark + 0.05) >= 4.5, colour
+
+
+def test_wide_figures_are_scrolled_and_not_shrunk_until_nobody_can_read_them():
+    page = views.timeline(record(*MEASURED)).page
+    assert page.count('<div style="overflow-x: auto"><svg') == page.count("<svg") == page.count("min-width: 640px")
+    assert "min-width: 640px" not in views.dashboard(record(*MEASURED)).page
 
 
 def test_peaks_are_the_highest_of_each_stretch_above():
