@@ -81,7 +81,7 @@ def test_a_trace_of_a_gpu_without_a_kernel_is_not_taken_for_one_of_a_cpu(tmp_pat
 
 @pytest.mark.parametrize(("part", "steps"), [(0.2, 0), (0.5, 1), (0.8, 2), (0.999, 2)])
 def test_a_step_of_which_a_part_is_missing_is_left_out(tmp_path, part, steps):
-    """Kineto writes the mark of a step when it begins, and with it when it ends: the rest would be a hole in which nothing runs."""
+    """Kineto writes the mark of a step when it begins, and with it when it ends: the rest would be taken for a hole."""
     def step(cpu):
         for _ in range(40):
             cpu.op("aten::convolution_backward", 1000)
