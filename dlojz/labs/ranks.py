@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checking import Unmet
-from .probe import Event, Facts, Unfinished
+from .probe import Event, Facts, Unfinished, lost_another
 
 
 def ended_together(run: Facts) -> None:
@@ -27,7 +27,7 @@ def ended_together(run: Facts) -> None:
 
 def _waited(facts: Facts) -> bool:
     how = facts.ended.how
-    return facts.lost_another or how == "alone" or (how == "time" and _open(facts) is not None)
+    return lost_another(facts.ended) or how == "alone" or (how == "time" and _open(facts) is not None)
 
 
 def _open(facts: Facts) -> Event | None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dlojz import data
-from dlojz.labs.probe import Limits, Probe, Session
+from dlojz.labs.probe import Limits, Probe, Session, lost_another
 from dlojz.labs.probe import observe as observers
 
 PLENTY = Limits(seconds=60)
@@ -406,7 +406,7 @@ def test_the_rank_that_follows_may_end_first(run):
         dist.all_reduce(torch.ones(1))
     """, GROUP, completed=False, ranks=2)
     assert facts.cause is facts.ranks[1] and "ZeroDivisionError" in facts.cause.ended.message
-    assert facts.ended.how == "error" and facts.lost_another and not facts.cause.lost_another
+    assert facts.ended.how == "error" and lost_another(facts.ended) and not lost_another(facts.cause.ended)
 
 
 def test_an_observer_that_is_not_asked_for_is_not_there(run):

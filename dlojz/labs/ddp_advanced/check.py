@@ -1,6 +1,7 @@
 """ddp_advanced: N batches for one update, heads without gradients, and processes with fewer batches than others."""
 
 from dlojz.labs.checking import expect
+from dlojz.labs.probe import lost_another
 from dlojz.labs.ranks import ended_together
 
 COMMON = "--device cpu --lr 0.1"
@@ -137,7 +138,7 @@ def all_end(run):
                saw=f"`{run.command}`: when one process has no batches left, rank {rank} stops with an error that Join raises",
                expected="all processes go on to their last batch and end without one: no `throw_on_early_termination`",
                look="ddp_advanced.uneven")
-        in_vain = ended.how in ("time", "alone", "signal") or facts.lost_another
+        in_vain = ended.how in ("time", "alone", "signal") or lost_another(ended)
         expect(not in_vain,
                saw=f"`{run.command}`: rank 0 has {FEWEST} batches and took {steps[0]} steps, rank 1 has {MOST} and took "
                    f"{steps[1]}; then rank {rank} {ended.message[:160]}",

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from ...sites import gpus
 from . import observe as observers
-from .facts import Event, Facts, Unfinished
+from .facts import Event, Facts, Unfinished, lost_another
 from .session import HostLost, Limits, Session
 
-__all__ = ["Event", "Facts", "HostLost", "Limits", "Probe", "Session", "Unfinished"]
+__all__ = ["Event", "Facts", "HostLost", "Limits", "Probe", "Session", "Unfinished", "lost_another"]
 
 SMALL = "--model probe_net --image-size 32 --batch-size 4 --test --test-steps 4"  # on 16 images: one epoch
 

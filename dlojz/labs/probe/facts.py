@@ -106,15 +106,7 @@ class Facts:
         _ = self.events  # waits
         early = [facts for facts in self.ranks if not facts._process.killed and not facts.completed]
         # One that has lost another may be the quicker of the two to end.
-        return min(early, key=lambda facts: (facts.lost_another, facts._process.ended), default=self)
-
-    @property
-    def lost_another(self) -> bool:
-        """Whether it ended by itself because another process did not come to a collective, or came with another one."""
-        ended = self.ended
-        if ended.how == "signal":  # gloo aborts a process that receives what belongs to another collective
-            return "SIGABRT" in ended.message
-        return ended.how == "error" and LOST_ANOTHER.search(ended.message) is not None
+        return min(early, key=lambda facts: (lost_another(facts.ended), facts._process.ended), default=self)
 
     @property
     def ended(self) -> Event:
@@ -171,6 +163,13 @@ class Facts:
         stood = [(rank, facts._stood()) for rank, facts in enumerate(self.ranks) if facts._process.killed]
         places = [f"rank {rank} in line {place['line']} of {place['file']}" for rank, place in stood if place]
         return f" ({', '.join(places)})" if len(places) > 1 else ""
+
+
+def lost_another(ended: Event) -> bool:
+    """Whether a process ended by itself because another one did not come to a collective, or came with another one."""
+    if ended.how == "signal":  # gloo aborts a process that receives what belongs to another collective
+        return "SIGABRT" in ended.message
+    return ended.how == "error" and LOST_ANOTHER.search(ended.message) is not None
 
 
 def ending(where: dict, how: str, message: str) -> Event:
