@@ -4,6 +4,7 @@ from dlojz.labs.checking import expect
 
 NORM = 0.5  # for --clip-grad; the gradients of the probe's first step are larger
 GROUP = 2  # batches of an update
+UNLIMITED = 1e6  # no gradient is that long: clipping to it changes nothing
 TOLERANCE = 0.04  # bfloat16 has 8 binary digits
 WATCHED = {"contents": True, "reference": True}
 
@@ -21,8 +22,11 @@ def check(probe):
         for run in (bf16, fp16, off):
             gets_all_digits(run)
             goes_back_once(run)
+            records_the_loss(run)
         for run in (bf16, off):
             needs_no_scaler(run)
+        for run in (bf16, fp16):
+            clips_nothing_unasked(run)
         scales_the_loss(fp16)
         for run, limit in ((fp16, None), (clipped, NORM), (bf16, None), (off, NORM)):
             updates(run, limit)
@@ -51,11 +55,16 @@ def computes_in(run, dtype):
 
     run.need("conv")
     computed = sorted({conv.input["dtype"] for conv in run.all("conv", step=1)})
-    region = run.first("autocast", enabled=True)
+    # Of the first step, before its forward pass. torch itself disables one for a GPU that is not there.
+    region = run.first("autocast", enabled=True, step=0) or run.first("autocast", step=0)
     used = next(iter(model.devices)).split(":")[0]
     expect(computed == [dtype] or region is None or region.device_type == used,
            saw=f"`{run.command}`: the model is on the {used}, autocast is switched on for {region and region.device_type}",
            expected="autocast for the type of the device that is used",
+           look=region)
+    expect(computed == [dtype] or region is None or not region.enabled or [region.dtype] != computed,
+           saw=f"`{run.command}`: the convolutions compute in {' and '.join(computed)}, for which autocast is switched on",
+           expected=f"they compute in {dtype}",
            look=region)
     expect(computed == [dtype],
            saw=f"`{run.command}`: the convolutions compute in {' and '.join(computed)}",
@@ -94,6 +103,23 @@ def goes_back_once(run):
                saw=f"`{run.command}`: the backward pass keeps what the forward pass has stored for it",
                expected="it is freed as the backward pass goes: memory is what half precision saves",
                look=backward)
+
+
+def records_the_loss(run):
+    """What the loop goes on with after the update is the loss itself."""
+    for step in run.all("recorded", computed=lambda loss: loss is not None):
+        expect(near(step.loss, step.computed),
+               saw=f"`{run.command}`, step {step.step}: the loss is {step.computed:.4g} and goes into the record as {step.loss:.4g}",
+               expected="the variable `loss` stays the loss itself: what is scaled or divided is for the backward pass alone",
+               look="amp.backward")
+
+
+def clips_nothing_unasked(run):
+    clip = run.first("clip", limit=lambda limit: limit < UNLIMITED)
+    expect(clip is None,
+           saw=f"`{run.command}`: gradients are clipped to the norm {clip.limit if clip else 0:g}",
+           expected="they are clipped with --clip-grad alone, and to its norm",
+           look=clip)
 
 
 def needs_no_scaler(run):

@@ -7,12 +7,13 @@ SAME = "on the device are the same numbers, in the same order"
 
 
 def check(probe):
-    # On any machine: GPUs are pretended. Ours is the second, and one would wait where it need not.
-    fifth = probe.run("--device cuda --non-blocking", gpus=3, local_rank=4, contents=True)
+    # On any machine: GPUs are pretended. Ours is the second, by no other arithmetic than counting round, and one would wait where
+    # it need not.
+    eleventh = probe.run("--device cuda --non-blocking", gpus=3, local_rank=10, contents=True)
     alone = probe.run("--device cuda", gpus=2, contents=True)
     on_cpu = probe.run("--device cpu", gpus=2, contents=True)
-    counts_round(fifth, 4, 3)
-    trains_on(fifth, "cuda:1", "as the fifth process (local_rank 4) of a pretended machine with three GPUs", non_blocking=True)
+    counts_round(eleventh, 10, 3)
+    trains_on(eleventh, "cuda:1", "as the eleventh process (local_rank 10) of a pretended machine with three GPUs", non_blocking=True)
     trains_on(alone, "cuda:0", "alone on a pretended machine with two GPUs")
     trains_on(on_cpu, "cpu", "with --device cpu on a pretended machine with two GPUs")
     probe.verified.append("model, images and labels are on the GPU of their process, and on the CPU with --device cpu")
@@ -79,8 +80,10 @@ def trains_on(run, device, when, non_blocking=False):
     copies(run, device, when, non_blocking)
 
     wait = run.every_step("sync", by="own")
+    what = "waits until the GPU has done all its work" if wait and wait.how == "synchronize" else \
+        "asks for a value that the GPU has still to compute, so the host waits for it"
     expect(wait is None,
-           saw=f"{when}, every step asks for a value that the GPU has still to compute, so the host waits for it",
+           saw=f"{when}, every step {what}",
            expected="the host goes on and queues the next work; a value is asked for now and then, not in each step",
            look=wait)
 

@@ -1,4 +1,4 @@
-# expect: the process with local_rank 4 takes the GPU 4, which is not there.*counts round.*gpu.device
+# expect: the process with local_rank 10 takes the GPU 10, which is not there.*counts round.*gpu.device
 # >>> gpu.device
 device = torch.device("cuda", procs.local_rank) if args.device == "cuda" else torch.device("cpu")
 # <<< gpu.device

@@ -45,10 +45,10 @@ class Observer:
     def install(self):
         observer, original = self, nn.Module.__call__
 
-        def call(module, *args, **kwargs):
+        def call(self, *args, **kwargs):  # torch.profiler, with_stack=True, asks the frame of nn.Module.__call__ for its `self`
             if observer.log.quiet or torch.compiler.is_compiling():
-                return original(module, *args, **kwargs)
-            return observer.forward(original, module, args, kwargs)
+                return original(self, *args, **kwargs)
+            return observer.forward(original, self, args, kwargs)
 
         nn.Module.__call__ = call
         torch.optim.Optimizer.__init__ = self.noting_optimizer(torch.optim.Optimizer.__init__)

@@ -10,6 +10,7 @@
 ``update``         an optimizer's step begins: norm; with ``reference=True`` reference, the norm of the gradient of the batch,
                    or of the sum over the batches of a group, which the probe computes itself in float32, and cosine, of the
                    angle between the two (else None)
+``recorded``       a step is over: loss, the mean over its images that goes into the record; computed, what the loss function gave
 ``overflow``       the probe has made the gradients of this step infinite (the check asked for it: ``overflow_at=STEP``)
 
 With ``group=N`` there is an update after each N batches, and N batches in a group, whatever the file has made of ``--accumulate``
@@ -27,6 +28,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from ....chronometer import Chronometer
 from .layers import autocast
 
 
@@ -56,6 +58,7 @@ class Observer:
         clip = self.noting(torch.nn.utils.clip_grad_norm_, "clip", self.clip)
         torch.nn.utils.clip_grad_norm_ = torch.nn.utils.clip_grad.clip_grad_norm_ = clip
         torch.autograd.backward = self.noting_backward(torch.autograd.backward)
+        Chronometer.next_iter = self.noting_step(Chronometer.next_iter)
         register_optimizer_step_pre_hook(lambda *_: self.log.note("update", norm=self.norm(), **self.compared()))
 
     def noting(self, function, what, facts):
@@ -111,6 +114,17 @@ class Observer:
                 self.overflow()
 
         return backward
+
+    def noting_step(self, original):
+        @functools.wraps(original)
+        def stepped(chronometer, sums=None, **fields):
+            if sums is not None:
+                with self.log.silence():
+                    loss, _, images = sums.tolist()[:3]
+                self.log.note("recorded", loss=loss / max(1, images), computed=self.log.loss)
+            return original(chronometer, sums, **fields)
+
+        return stepped
 
     def scale(self, root, factor=None) -> float | None:
         with self.log.silence():
