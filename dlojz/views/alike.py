@@ -46,10 +46,14 @@ def curve(found: Sequence[Run], along: Callable[[Run], int],
 
     ``along``: a run's place on the curve; ``unlike``: what separates two runs. Of curves as long, the first run's counts.
     """
-    bases = [run for run in found if run.start] or found[:1]
-    base = max(bases, key=lambda base: len({along(run) for run in found if not unlike(run, base)}))
-    apart = [(run, said) for run in found if (said := unlike(run, base))]
-    own = [run for run in found if not unlike(run, base)]
+    bases: list[Run] = []  # one of each kind: runs that nothing separates have the same curve
+    for run in found:
+        if run.start and all(unlike(run, base) for base in bases):
+            bases.append(run)
+    against = {id(base): [(run, unlike(run, base)) for run in found] for base in bases or found[:1]}
+    base = max(bases or found[:1], key=lambda base: len({along(run) for run, said in against[id(base)] if not said}))
+    own = [run for run, said in against[id(base)] if not said]
+    apart = [(run, said) for run, said in against[id(base)] if said]
     notes = [f"{run.name} is beside the curve, for it can't be compared with {base.name}: {'; '.join(said)}."
              for run, said in apart]
     return own, [run for run, _ in apart], notes

@@ -14,6 +14,8 @@ STATES = {"adam": 2, "adamw": 2, "lamb": 2}  # numbers that an optimizer keeps p
 # A swatch that is dashed as the line in the picture is.
 DASHED = f"repeating-linear-gradient(90deg, {MEMORY} 0 4px, transparent 4px 7px) center / 100% 3px no-repeat"
 WIDE = 8  # times the largest batch that fitted: what is beyond has no place on the axis
+SPREAD = 3  # a rise of memory that is less than so many times what a run is away from the line says nothing
+RISE = 0.02  # nor does one below this part of the memory: as much differs from run to run on a CPU
 FAR = 4  # a host's limit is drawn where it is at most so many times the largest measurement
 
 
@@ -29,6 +31,12 @@ class Fit:
 
     def largest(self, limit: float) -> int:
         return max(0, int((limit - self.model) / self.image))
+
+    def roughly(self, limit: float) -> int:
+        """The same with two figures: a line through a few measurements knows no more."""
+        found = self.largest(limit)
+        unit = 10 ** max(0, len(str(found)) - 2)
+        return found // unit * unit
 
 
 def memory_sweep(*jobs) -> View:
@@ -75,8 +83,12 @@ def fit(points: Sequence[tuple[int, float]]) -> Fit | None:
     n = len(points)
     mean_x, mean_y = sum(x for x, _ in points) / n, sum(y for _, y in points) / n
     image = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
-    model = mean_y - image * mean_x
-    return Fit(model, image) if image > 0 and model > 0 else None
+    found = Fit(mean_y - image * mean_x, image)
+    batches = [x for x, _ in points]
+    rise = image * (max(batches) - min(batches))
+    away = max(abs(y - found.at(x)) for x, y in points)
+    clear = rise >= max(SPREAD * away, RISE * max(y for _, y in points))
+    return found if found.model > 0 and image > 0 and clear else None
 
 
 def reserved(known: Sequence[Run]) -> Fit | None:
@@ -123,7 +135,8 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
         out.append(f"{words.gigabytes(fitted.model)} do not depend on the batch ({whose}); "
                    f"activations take {words.number(fitted.image / 1e6)} MB an image.")
     elif len({_batch(run) for run in known if ended(run)}) > 1:
-        out.append("The runs do not lie on a rising line: what belongs to the model and what to the batch can't be separated.")
+        out.append("The runs do not lie on a line that clearly rises: what belongs to the model and what to the batch can't be "
+                   "separated. Batches that are further apart may tell.")
     else:
         out.append("Two batch sizes that fit are needed to separate what belongs to the model from what belongs to the batch.")
     if parts := counted(run):
@@ -132,7 +145,10 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
     line = reserved(known) if run.on_gpu else fitted
     if line and limit:
         what = "What the allocator reserves" if run.on_gpu else "The process"
-        out.append(f"{what} would fill {of(run)} {words.gigabytes(limit)} at a batch of about {line.largest(limit):,}.")
+        said = f"{what} would fill {of(run)} {words.gigabytes(limit)} at a batch of about {line.roughly(limit):,}"
+        tried = max(_batch(run) for run in known)
+        far = f", if it went on so: no batch above {tried:,} was tried" if line.largest(limit) > WIDE * tried else ""
+        out.append(f"{said}{far}.")
     broke = [_batch(run) for run in known if run.state == "OUT_OF_MEMORY"]
     held = [_batch(run) for run in known if run.state == "COMPLETED"]
     if broke:

@@ -56,6 +56,9 @@ def loss(value: float) -> str:
 
 
 def gigabytes(value: float) -> str:
+    """``44.7 MB``, ``0.97 GB``, ``80.0 GB``."""
+    if 0 < value < 9.95e7:
+        return f"{number(value / 1e6)} MB"
     return f"{value / 1e9:.1f} GB" if value >= 9.995e9 else f"{value / 1e9:.2f} GB"
 
 

@@ -6,7 +6,7 @@ import pytest
 from runs_by_hand import CPU, GPU, end, folder, job, record, start, steps
 
 from dlojz.errors import UsageError
-from dlojz.views import scaling
+from dlojz.views import alike, scaling
 from dlojz.views.svg import GREY, SPEED
 
 
@@ -111,3 +111,16 @@ def test_many_processes_have_room():
     few = scaling(run(1, 0.5), run(2, 0.5), run(4, 0.5)).page
     dots = [float(x) for x in re.findall(rf'cx="([\d.]+)"[^>]*fill="{SPEED}"', few)]
     assert dots[2] - dots[1] == pytest.approx(2 * (dots[1] - dots[0]), abs=0.2)
+
+
+def test_a_curve_of_many_runs_is_found_without_comparing_each_with_each(monkeypatch):
+    asked = []
+
+    def differences(run, base, *more, _said=alike.differences):
+        asked.append(run)
+        return _said(run, base, *more)
+
+    monkeypatch.setattr(alike, "differences", differences)
+    records = [run(1 + number % 4, 0.5) for number in range(60)]
+    assert "4 processes" in str(scaling(records))
+    assert len(asked) <= 2 * 5 * len(records)
