@@ -54,7 +54,8 @@ def of_cpu(trace: Trace) -> Facts:
     for row in facts.operators:
         what = "arithmetic" if is_product(row.name) else "memory"
         facts.kinds[what] = facts.kinds.get(what, 0.0) + row.seconds
-    facts.arithmetic, facts.waits_for_memory = facts.kinds.get("arithmetic", 0.0), facts.kinds.get("memory", 0.0)
+    facts.arithmetic = facts.kinds.get("arithmetic", 0.0)
+    facts.waits_for_memory = max(0.0, facts.kinds.get("memory", 0.0) - calls)  # what is short waits for nothing
     counted = [call for call in made if call.name in PRODUCTS]
     whole = {id(around) for call in counted for around in call.around() if around.name in PRODUCTS}  # a linear is an addmm inside
     flops = sum(found.flops for call in counted if id(call) not in whole and (found := products.product(call)) is not None)

@@ -24,7 +24,7 @@ from .kernels import ARITHMETIC
 from .late import beyond, waiting
 from .products import is_product
 from .reading import Trace
-from .tries import MOST as PREPARED
+from .tries import MOST as MOSTLY
 from .tries import tries
 
 # The part of a step from which on a wait is the diagnosis. Taking it all away makes a step 1 / (1 - 0.15) = 1.18 times as fast:
@@ -103,7 +103,7 @@ def diagnose(trace: Trace | Facts, on: frozenset[str] = frozenset()) -> Diagnosi
     if not pattern:
         pattern = "memory_bandwidth" if by_memory(facts) >= MOST else "arithmetic"
     share = scores[pattern] if pattern in scores else facts.share("compute")
-    goes = GOES_TO if facts.on_gpu else GOES_TO | {"launch": "calls and Python"}
+    goes = GOES_TO if facts.on_gpu else GOES_TO | {"launch": "calls and Python", "synchronisation": _reading(facts)}
     order = sorted(scores, key=lambda name: -scores[name])
     also = [f"{words.share(scores[name])} of {facts.whole} goes to {goes[name]}" for name in order
             if name != pattern and scores[name] >= ALSO]
@@ -223,6 +223,12 @@ def _launch(facts: Facts) -> list[str]:
     return out
 
 
+def _reading(facts: Facts) -> str:
+    """On a CPU."""
+    count = f" ({_times(facts.reads.count, facts.per)})" if facts.reads is not None else ""
+    return f"calls and Python, as values are read out of tensors one by one{count}"
+
+
 def _synchronisation(facts: Facts) -> list[str]:
     if not facts.on_gpu:
         where = f", most of them in {facts.reads.where}" if facts.reads.where else ""
@@ -272,6 +278,8 @@ def _work(facts: Facts) -> list[str]:
 
 def _memory(facts: Facts) -> list[str]:
     out = _work(facts)
+    if facts.updating >= MOSTLY * facts.seconds:
+        out.append(f"{_of(facts, facts.updating)}: the update of the parameters")
     if facts.on_gpu:
         rows = [(kind, seconds) for kind, seconds in facts.kinds.items() if kind not in ARITHMETIC and kind != "collective"]
         out.append("most of it: " + ", ".join(f"{kind} {_ms(seconds)}" for kind, seconds in rows[:4]) + f" {facts.per}")
@@ -282,7 +290,7 @@ def _memory(facts: Facts) -> list[str]:
     else:
         rows = [row for row in facts.operators if not is_product(row.name)][:4]
         out.append("most of it: " + ", ".join(f"{row.name} {_ms(row.seconds)}" for row in rows) + f" {facts.per}")
-        if facts.prepared >= PREPARED * facts.seconds:
+        if facts.prepared >= MOSTLY * facts.seconds:
             out.append(f"{_of(facts, facts.prepared)}: before the first convolution or product, where batches are prepared")
     return out
 

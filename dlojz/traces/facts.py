@@ -210,6 +210,14 @@ class Facts:
         return sum(seconds for kind, seconds in self.kinds.items() if kind in ARITHMETIC or kind == "arithmetic")
 
     @property
+    def updating(self) -> float:
+        """Seconds in a step in which the device works on the update of the parameters."""
+        if self.on_gpu:
+            return self.kinds.get("optimizer", 0.0)
+        update = intervals.union((begin, end) for name, begin, end in self.phases if name == "update")
+        return intervals.total(intervals.common(self.compute_spans, update)) / self.steps
+
+    @property
     def keeps_up(self) -> bool:
         """Whether the CPU's own work for a step takes less time than the GPU's."""
         return self.cpu_work < self.shares.get("compute", 0.0) + self.shares.get("communication", 0.0)

@@ -94,6 +94,10 @@ def _memory(facts: Facts) -> list[Try]:
     if facts.prepared >= MOST * facts.seconds:
         return [Try("prepare batches in the workers of a DataLoader, not in the loop"),
                 Try("do less for each item: smaller images first, uint8 until the device, one operator on the whole batch")]
+    if facts.updating >= MOST * facts.seconds:
+        return [Try("the update in one pass over the parameters", ("--fused",)),
+                Try("fewer updates, which cost the same for any batch: a larger --batch-size, or --accumulate N"),
+                Try("less to update: an optimizer that keeps fewer numbers of each parameter, or a smaller model")]
     # Autocast begins at products: without any, all stays as it is.
     half = [Try("half as many bytes", ("--amp bf16",))] if facts.half < MOST and _matters(facts, facts.products) else []
     passes = Try("fuse elementwise work, norms and the update into fewer passes", ("--compile", "--fused"))

@@ -281,6 +281,45 @@ def test_what_to_try_depends_on_the_work(tmp_path, ops, pattern, there, missing)
     assert all(word in said for word in there) and not any(word in said for word in missing), said
 
 
+def test_an_update_that_takes_most_of_a_step(tmp_path):
+    """Half precision would not touch it: parameters and what the optimizer keeps stay float32."""
+    def body(cpu):
+        cpu.op(*PRODUCT)
+        with cpu.range("Optimizer.step#Adam.step"):
+            cpu.op("aten::sqrt", 60_000)
+
+    _, facts, found = told(Cpu().steps(4, body), tmp_path)
+    assert found.pattern == "memory_bandwidth" and facts.updating == pytest.approx(60e-3)
+    assert "60.0 ms of the 80.0 ms of a step (75%): the update of the parameters" in found.evidence
+    assert found.next[0] == "the update in one pass over the parameters: --fused" and "fewer updates" in found.next[1]
+    assert "--fused" not in " ".join(traces.diagnose(facts, frozenset(["--fused"])).next)
+
+
+def test_short_operators_are_no_work_that_waits_for_memory(tmp_path):
+    """The parts of the work are parts of what is computed: 60 of 80 ms, whatever the calls beside it take."""
+    def body(cpu):
+        cpu.op("aten::mm", 60_000, [[512, 512], [512, 512]])
+        cpu.op("aten::mul", 20_000)
+        for _ in range(1000):
+            cpu.op("aten::add", 10)
+
+    _, facts, found = told(Cpu().steps(4, body), tmp_path)
+    assert facts.share("calls") == pytest.approx(10 / 90)
+    assert found.evidence[1].startswith("75% of that in convolutions") and found.evidence[1].endswith("25% in what waits for memory")
+
+
+def test_values_that_are_read_are_counted_beside_another_diagnosis(tmp_path):
+    def body(cpu):
+        cpu.op(*PRODUCT)
+        for _ in range(100):
+            cpu.read()
+            cpu.gap(20)
+
+    _, _, found = told(Cpu().steps(4, body), tmp_path)
+    assert found.pattern == "arithmetic"
+    assert any("as values are read out of tensors one by one (100 times a step)" in line for line in found.also), found.also
+
+
 def test_images_that_are_made_small_in_the_loop(tmp_path):
     """Most of the work comes before the first layer: it is the loader's."""
     one = (("aten::div", 1_200, [[512, 512, 3], []], None), ("aten::_upsample_bilinear2d_aa", 500, [[1, 3, 512, 512]], None))
