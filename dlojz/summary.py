@@ -30,7 +30,7 @@ def numbers(record: Record) -> dict:
             measured = [step[phase] for step in steps if phase in step]
             if measured:
                 found[phase] = sum(measured) / len(measured)
-        if seconds > 0:
+        if seconds > 0 and images:
             found["images_per_second"] = images / seconds
             busy = seconds - sum(step.get("idle", 0.0) for step in steps)
             if busy > 0:

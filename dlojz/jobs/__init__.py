@@ -46,8 +46,10 @@ class Jobs:
         if named := [job for job in self if job.id == name]:
             return named[-1]
         known = dict.fromkeys(job.name for job in self)
-        near = difflib.get_close_matches(name, known, 3, 0.5) or list(known)[-5:]
-        there = f"there is {', '.join(near)}" if near else "nothing has been submitted yet"
+        near = difflib.get_close_matches(name, known, 3, 0.5)
+        latest = list(known)[-5:]
+        there = f"did you mean {' or '.join(near)}?" if near else "nothing has been submitted yet" if not latest \
+            else f"the latest are {', '.join(latest)}" if len(known) > len(latest) else f"there is {', '.join(latest)}"
         raise UsageError(f"there is no run {name!r} in {runs}: {there}")
 
     def _whole(self, job: Job) -> Job | Group:

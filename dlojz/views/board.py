@@ -81,7 +81,7 @@ def face_of(run: Run) -> list[str]:
     if state == "RUNNING":
         title += f": {runs.steps(run)}" if run.start else ": nothing is recorded yet"
     elif state == "COMPLETED":
-        title += f": {runs.steps(run)}" if run.start else ", but nothing is recorded"
+        title += f": {runs.steps(run)}" if run.start or run.record.steps else ", but nothing is recorded"
     elif run.record.steps:
         title += f" ({runs.steps(run)} were done)"
     said = [title]
@@ -101,7 +101,8 @@ def face_of(run: Run) -> list[str]:
         said.append(run.unreadable)
     elif not run.start and state not in ("PENDING", "RUNNING") and not (run.job and run.job.never_ran):
         torn = f" ({words.counted(run.record.torn, 'torn line')})" if run.record.torn else ""
-        nothing = "it ended before its first step" if error else f"nothing is recorded{torn}"
+        nothing = f"its start is not recorded{torn}" if run.record.steps else "it ended before its first step" if error \
+            else f"nothing is recorded{torn}"
         said.append(nothing + (f": dlojz log --err {run.name}" if run.folder and _written(run.folder / "err.log") else ""))
     for event in run.record.errors:
         if event.get("fatal") is False:
@@ -116,6 +117,7 @@ def _written(file: Path) -> bool:
         return False
 
 
+NO_TIMES = "their seconds or images are not in the record"
 FEW_STEPS = 5  # fewer timed ones say little of what a whole training would take
 MEMORY_ADVICE = "Take a smaller --batch-size, half precision (--amp), or --checkpoint-activations."
 
@@ -193,7 +195,8 @@ def _to_do(run: Run) -> str:
     if run.job and run.job.never_ran:
         return ", for it was cancelled before it ran: submit it again"
     if run.state == "COMPLETED" and run.record.steps:
-        return ": all of them warm up. Do more steps"
+        warm = all(step.get("warmup") for step in run.record.steps)
+        return ": all of them warm up. Do more steps" if warm else f": {NO_TIMES}"
     return ": run it again, with submit(…, again=True)"
 
 
@@ -262,9 +265,7 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
             alone = words.number(found["device_images_per_second"])
             rows.append(("device alone", f"{alone} images/s, were every batch there in time"))
     else:
-        yet = " yet" if run.state in GOING else ""
-        warm = run.record.timed_start.get("warmup_steps")
-        rows.append(("speed", f"no timed steps{yet}" + (f": the first {words.counted(warm, 'step')} warm up" if warm else "")))
+        rows.append(("speed", f"no timed steps{' yet' if run.state in GOING else ''}{_untimed(run)}"))
     rows += standing.said
     rows += [("todo", event["message"]) for event in run.record.todos if isinstance(event.get("message"), str)]
     if "step_seconds" in found:
@@ -292,6 +293,14 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
     return rows
 
 
+def _untimed(run: Run) -> str:
+    """Why no step is timed."""
+    warm = run.record.timed_start.get("warmup_steps")
+    if any(not step.get("warmup") for step in run.record.steps):
+        return f": {NO_TIMES}"
+    return f": the first {words.counted(warm, 'step')} warm up" if warm else ""
+
+
 def phases(run: Run) -> list[tuple[str, float]]:
     """The phases of a step with their shares of it; none where only whole steps were timed."""
     parts = [(name, run.share(name)) for name in summary.PHASES]
@@ -312,10 +321,17 @@ def batch(run: Run) -> str:
     return f"{whole:,} images" + (f" ({', '.join(factors)})" if factors else "")
 
 
+def _of_one(run: Run) -> str:
+    """Whose memory it is: rank 0 writes the record."""
+    world = run.start.get("world_size", 1)
+    return f" (rank 0 of {world})" if world > 1 else ""
+
+
 def memory(run: Run) -> str:
     found = run.numbers
     if not run.on_gpu:
-        return f"{words.gigabytes(found['host_memory'])} of the host at most" if "host_memory" in found else _not_measured(run)
+        return f"{words.gigabytes(found['host_memory'])} of the host at most{_of_one(run)}" if "host_memory" in found \
+            else _not_measured(run)
     whole = run.machine.get("gpu_memory")
     card = f" of the card's {words.gigabytes(whole)}" if whole else ""
     if "memory_allocated" not in found:
@@ -326,7 +342,7 @@ def memory(run: Run) -> str:
     if "memory_reserved" in found:
         said += f", {words.gigabytes(found['memory_reserved'])} reserved"
         said += f": {words.share(found['memory_reserved'] / whole)}{card}" if whole else ""
-    return said
+    return said + _of_one(run)
 
 
 def _not_measured(run: Run) -> str:
@@ -352,6 +368,7 @@ def training(found: dict) -> str:
 
 # --- the page ------------------------------------------------------------------------------------------------------------
 
+BREAKS = "overflow-wrap: anywhere"  # a long name or word must not make the page wider
 TILES = (("devices", "devices"), ("batch", "global batch"), ("precision", "precision"), ("switches", "switches"),
          ("optimizer", "optimizer"), ("power", "power"), ("an epoch", "an epoch"), ("a training", "a whole training"),
          ("validation", "validation"), ("first step", "first step"), ("this run", "this run"))
@@ -360,8 +377,8 @@ TILES = (("devices", "devices"), ("batch", "global batch"), ("precision", "preci
 def _page(run: Run, face: list[str], rows: list[tuple[str, str]], standing: Standing, scale: float) -> str:
     said = dict(rows)
     parts = [f'<div style="display: flex; align-items: baseline; gap: 10px; flex-wrap: wrap">'
-             f'<span style="font-size: 19px; font-weight: 600">{html.escape(run.name)}</span>'
-             f'<span style="{page.QUIET}; font-size: 13px">{html.escape(said.get("run", ""))}</span></div>']
+             f'<span {page.HEADING} style="font-size: 19px; font-weight: 600; {BREAKS}">{html.escape(run.name)}</span>'
+             f'<span style="{page.QUIET}; font-size: 13px; {BREAKS}">{html.escape(said.get("run", ""))}</span></div>']
     parts.append(face_page(run, face))
     parts += [page.note(event["message"], CARE) for event in run.record.todos if isinstance(event.get("message"), str)]
     if not run.start:
@@ -379,7 +396,7 @@ def _page(run: Run, face: list[str], rows: list[tuple[str, str]], standing: Stan
 
 def _tile(title: str, words_: str) -> str:
     return (f'<div><div style="{page.QUIET}; font-size: 12px">{html.escape(title)}</div>'
-            f'<div style="overflow-wrap: anywhere">{html.escape(words_)}</div></div>')
+            f'<div style="{BREAKS}">{html.escape(words_)}</div></div>')
 
 
 def face_page(run: Run, face: list[str]) -> str:
@@ -390,7 +407,7 @@ def face_page(run: Run, face: list[str]) -> str:
     shape = ICONS.get(run.state, ICONS["FAILED"])
     icon = (f'<svg viewBox="0 0 24 24" width="34" height="34" style="flex: none" aria-hidden="true"><path d="{shape}" '
             f'fill="none" stroke="{colour}" stroke-width="2.4" stroke-linecap="round" stroke-linejoin="round"/></svg>')
-    lines = "".join(f'<div style="margin-top: 3px; overflow-wrap: anywhere">{html.escape(line)}</div>' for line in face[1:])
+    lines = "".join(f'<div style="margin-top: 3px; {BREAKS}">{html.escape(line)}</div>' for line in face[1:])
     title = f'<div style="font-size: 17px; font-weight: 600">{html.escape(face[0])}</div>'
     return (f'<div style="display: flex; gap: 14px; align-items: center; border-left: 5px solid {colour}; padding: 10px 14px; '
             f'margin: 8px 0; background: rgba(128, 128, 128, .1)">{icon}<div>{title}{lines}</div></div>')
@@ -402,7 +419,7 @@ def _compared(standing: Standing) -> str:
         mark = page.dot(GOOD if standing.reached else CARE) if name == "goal" and standing.reached is not None else ""
         style = f"{page.QUIET}; display: inline-block; min-width: 76px; font-size: 13px"
         label = f'<span style="{style}">{html.escape(name)}</span>'
-        words_ = f'<span style="font-weight: 600">{mark}{html.escape(said)}</span>'
+        words_ = f'<span style="font-weight: 600; {BREAKS}">{mark}{html.escape(said)}</span>'
         out.append(f'<div style="margin: 2px 0">{label}{words_}</div>')
     return f'<div style="margin-bottom: 10px">{"".join(out)}</div>' if out else ""
 
@@ -447,10 +464,14 @@ def _gauge(run: Run, standing: Standing, scale: float) -> str:
     if standing.ratio is not None:
         colour = GOOD if standing.ratio >= 1 else CARE
         svg.text(cx, cy - 42, words.ratio(standing.ratio), size=20, anchor="middle", weight=600, fill=colour)
-        svg.text(cx, cy + 66, f"mark: {standing.base.name}, {words.number(base)}", anchor="middle", opacity=0.75)
+        svg.text(cx, cy + 66, f"mark: {shortened(standing.base.name)}, {words.number(base)}", anchor="middle", opacity=0.75)
     if alone:
         svg.text(cx, cy + 48, f"device alone {words.number(alone)}", size=13, anchor="middle", opacity=0.85)
     return str(svg)
+
+
+def shortened(name: str, most: int = 36) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def _labelled(name: str, words_: str) -> str:

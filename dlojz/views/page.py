@@ -10,8 +10,9 @@ from ..errors import UsageError
 
 # A page takes the colours of the notebook it stands in: text has the inherited colour, quiet text is the same but paler.
 BOX = ("max-width: 960px; margin: 6px 0; color: var(--jp-content-font-color1, inherit); line-height: 1.35; font-size: 14px; "
-       "font-family: var(--jp-ui-font-family, system-ui, sans-serif); text-align: left")
+       "font-family: var(--jp-ui-font-family, system-ui, sans-serif); text-align: left; overflow-wrap: break-word")
 QUIET = "opacity: .72"
+HEADING = 'role="heading" aria-level="2"'  # for screen readers: an <h2> would have the notebook's style
 LONG = ("switches",)  # columns whose cells may take several lines
 BAR = "rgba(26, 127, 212, .3)"
 LINE = "rgba(128, 128, 128, .35)"
@@ -72,7 +73,7 @@ def write(file: str | Path, views: Sequence[View], title: str) -> Path:
 def headline(words: str, aside: str = "") -> str:
     style = f"{QUIET}; font-weight: 400; font-size: 13px; margin-left: 10px"
     more = f'<span style="{style}">{html.escape(aside)}</span>' if aside else ""
-    return f'<div style="font-size: 17px; font-weight: 600; margin: 0 0 4px">{html.escape(words)}{more}</div>'
+    return f'<div {HEADING} style="font-size: 17px; font-weight: 600; margin: 0 0 4px">{html.escape(words)}{more}</div>'
 
 
 def quiet(words: str) -> str:
@@ -94,7 +95,9 @@ def note(words: str, colour: str, more: str = "") -> str:
 
 def rows(rows_: Sequence[tuple[str, str]]) -> str:
     """Rows of a name and what there is to say."""
-    cells = "".join(f'<div style="{QUIET}">{html.escape(name)}</div><div>{html.escape(words)}</div>' for name, words in rows_)
+    breaks = "overflow-wrap: anywhere"
+    cells = "".join(f'<div style="{QUIET}">{html.escape(name)}</div><div style="{breaks}">{html.escape(words)}</div>'
+                    for name, words in rows_)
     return f'<div style="display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; font-size: 13px">{cells}</div>'
 
 

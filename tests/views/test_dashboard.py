@@ -38,7 +38,7 @@ run: completed: 10 of 10 steps
   precision     FP32
   switches      none
   optimizer     SGD, lr 0.1, momentum 0.9, weight decay 0.0001
-  memory        40.0 GB at most, 44.0 GB reserved: 55% of the card's 80.0 GB
+  memory        40.0 GB at most, 44.0 GB reserved: 55% of the card's 80.0 GB (rank 0 of 2)
   power         1,200 W, 4.69 J an image
   an epoch      2.50 s (640 images)
   a training    7.50 s (3 epochs)
@@ -301,6 +301,30 @@ def test_what_a_record_says_is_escaped():
     error = {"event": "error", "kind": "exception", "message": "<script>alert(1)</script>", "advice": "<b>"}
     page = views.dashboard(record(start(model="<img src=x>"), *steps(), error))._repr_html_()
     assert "<script" not in page and "<img" not in page and "&lt;script&gt;" in page
+
+
+def test_steps_without_times_or_images_are_no_warm_up():
+    for lost in ("seconds", "images"):
+        bare = [{name: value for name, value in step.items() if name != lost} for step in steps()]
+        view = views.dashboard(record(start(), *bare, end()), against=record(*MEASURED))
+        said = "their seconds or images are not in the record"
+        assert rows(view)["speed"] == f"no timed steps: {said}" and rows(view)["compared"].endswith(f"has no timed steps: {said}")
+    few = views.dashboard(record(start(total=2), *steps(last=2), end()))
+    assert rows(few)["speed"] == "no timed steps: the first 2 steps warm up"
+
+
+def test_a_record_that_has_lost_its_start():
+    lines = str(views.dashboard(record(*steps(), end()))).split("\n")
+    assert lines[0] == "run: completed: 10 steps" and lines[1].strip() == "its start is not recorded"
+
+
+def test_a_long_name_does_not_make_the_page_wider(tmp_path):
+    name = "n" * 120
+    base, other = (folder(tmp_path / end_, MEASURED) for end_ in (name, "amp-001"))
+    page_ = views.dashboard(other, against=base).page
+    assert f">mark: {'n' * 35}…, 256</text>" in page_  # the gauge has no room for more
+    title = rf'<span role="heading" aria-level="2" style="[^"]*overflow-wrap: anywhere">{name}<'
+    assert re.search(title, views.dashboard(base).page)
 
 
 def test_which_run_is_said_in_one_line():
