@@ -91,6 +91,7 @@ def trend(widths) -> float:
 
 
 def correlation(some, others) -> float:
-    """0 where one of them does not vary."""
-    found = torch.corrcoef(torch.tensor([some, others], dtype=torch.float64))[0, 1].item() if len(some) > 1 else 0.0
+    """Of the ranks, as a few long sequences would hide what the many others do; 0 where one of them does not vary."""
+    ranks = [torch.unique(torch.tensor(values), return_inverse=True)[1] for values in (some, others)]
+    found = torch.corrcoef(torch.stack(ranks).double())[0, 1].item() if len(some) > 1 else 0.0
     return found if found == found else 0.0

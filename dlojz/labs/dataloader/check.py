@@ -9,12 +9,12 @@ OFF = {"num_workers": 0, "prefetch_factor": None, "pin_memory": False, "persiste
 def check(probe):
     # A GPU that is not there, or the script would leave pinning out by itself.
     off = probe.run("--device cuda", gpus=1)
-    one = probe.run("--device cuda --num-workers 1", gpus=1)
+    one = probe.run("--device cuda --num-workers 1 --pin-memory", gpus=1)  # one without the other: they may be exchanged
     all_on = probe.run("--device cuda --num-workers 2 --prefetch-factor 3 --pin-memory --persistent-workers", gpus=1)
     drawn = probe.call("loading.py", "seed", "a loader with `seed_worker` of `loading.py`")
     batches = probe.call("loading.py", "buckets", "`buckets` of `loading.py`")
     loads(off)
-    loads(one, num_workers=1)
+    loads(one, num_workers=1, pin_memory=True)
     loads(all_on, num_workers=2, prefetch_factor=3, pin_memory=True, persistent_workers=True)
     probe.verified.append("each of the four switches reaches the loader of the training and that of the validation; all are off "
                           "without them")
