@@ -190,5 +190,6 @@ def legend(entries: Sequence[tuple[str, str]]) -> str:
     out = []
     for name, colour in entries:
         patch = f'<span style="display: inline-block; width: 11px; height: 11px; background: {colour}; margin-right: 5px"></span>'
-        out.append(f'<span style="white-space: nowrap; margin-right: 12px">{patch}{html.escape(name)}</span>')
+        style = "display: inline-block; max-width: 100%; overflow-wrap: anywhere; margin-right: 12px"
+        out.append(f'<span style="{style}">{patch}{html.escape(name)}</span>')
     return f'<div style="font-size: 12px; margin: 4px 0">{"".join(out)}</div>'
