@@ -49,7 +49,11 @@ def joins(run, backend, where):
                    saw=f"{TWO} rank {rank} joins no process group: each trains for itself",
                    expected="all join one before they exchange anything",
                    look="ddp.init")
-        asked = facts.need("group").backend
+        asked, numbered = facts.need("group").backend, facts.need("group").rank
+        expect(numbered in (None, rank),
+               saw=f"{TWO}, each on a node of its own, rank {rank} joins the process group as number {numbered}",
+               expected="its number among all processes: its local rank is its number on one node",
+               look="ddp.init")
         expect(asked is None or backend in str(asked),
                saw=f"{TWO} {where} the backend of the process group is {asked}",
                expected=f"it is {backend}",
@@ -177,6 +181,10 @@ def validates_together(run):
                        f"that was {' and '.join(shown(each[kind], wrong) for each in trained)} when training paused",
                    expected="the statistics of one of the processes, or the mean of them",
                    look="ddp.buffers")
+        expect(one_mixture(used["running_mean"], *(each["running_mean"] for each in trained)),
+               saw=f"{TWO}, all validate with running means that come from one process in some places and from the other in others",
+               expected="the statistics of one of the processes, or the mean of them",
+               look="ddp.buffers")
     for together in zip(*totals):
         total = [sum(mine[place] for _, mine in together) for place in range(3)]
         for rank, (fact, mine) in enumerate(together):
@@ -199,6 +207,14 @@ def last_trained(facts):
             found.append((trained, {"running_mean": fact.running_mean, "running_var": fact.running_var}))
             trained = None
     return found
+
+
+def one_mixture(values, one, other):
+    """Whether all values, each of which lies between one and other, are mixed from the two in the same shares."""
+    apart, beyond = [a - b for a, b in zip(one, other)], [value - b for value, b in zip(values, other)]
+    square = sum(gap * gap for gap in apart)
+    share = sum(gap * part for gap, part in zip(apart, beyond)) / square if square else 0.0
+    return all(abs(part - share * gap) <= 1e-3 * square**0.5 for gap, part in zip(apart, beyond))
 
 
 def between(value, found, room):

@@ -10,7 +10,7 @@
 ``validated``   what this process found in a validation: loss, accuracy, images
 ``buffers``     the model begins to validate: statistics, a number that is the same where all buffers are; running_mean and
                 running_var: the numbers of all layers, one after the other
-``group``       a process group was made: backend, as it was asked for
+``group``       a process group is made: backend and rank, as they were asked for
 ``wrapped``     DistributedDataParallel was given device_ids: devices (numbers of GPUs; None: it was not given any)
 ``collective.call`` ``collective.done``   a collective that the script called itself begins, and has come to its end: call
 
@@ -96,7 +96,7 @@ class Observer:
         with self.log.silence():
             found = {"statistics": checksum(module.buffers()), **running(module)}
             rows = [round(checksum([row]) or 0.0, 6) for row in args[0]] if args else []
-            if module.training and self.first is None and args:
+            if module.training and self.first is None and args and not self.pretended:
                 inner = module.module if isinstance(module, nn.parallel.DistributedDataParallel) else module
                 self.first = copy.deepcopy(inner), args[0].detach().clone()
         self.log.note("given", training=module.training, rows=rows)
@@ -120,7 +120,7 @@ class Observer:
         self.log.note("replica", before=self.before, weights=weights, gradient=gradient, alone=alone, trained=trained)
 
     def gradient_alone(self) -> float | None:
-        if not self.first or self.labels is None or self.pretended:
+        if not self.first or self.labels is None:
             return None
         net, images = self.first
         with torch.enable_grad():
@@ -194,7 +194,7 @@ class Observer:
 
         @functools.wraps(make)
         def made(backend=None, *args, **kwargs):
-            self.log.note("group", backend=backend)
+            self.log.note("group", backend=backend, rank=kwargs.get("rank"))
             kwargs["timeout"] = datetime.timedelta(seconds=WAIT)
             if self.pretended:
                 backend = "gloo"
