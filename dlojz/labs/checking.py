@@ -17,9 +17,13 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
+import shlex
 import time
+import traceback
 from pathlib import Path
 
+from .. import workspace
 from ..errors import UsageError
 from . import catalogue, fences, textfile
 from .outcome import CANNOT_CHECK, NOT_ATTEMPTED, SOLVED, WRONG, Outcome
@@ -58,7 +62,7 @@ def run_check(lab_id: str, folder: Path | str, limits: Limits | None = None, ses
     except UsageError as error:
         outcome = CANNOT_CHECK, f"{error}."
     else:
-        where = Places(lab, {name: content.text for name, content in contents.items()})
+        where = Places(lab, folder, {name: content.text for name, content in contents.items()})
         outcome = _without_running(where, contents) or _by_running(where, folder, limits, session)
     return Outcome(lab.id, *outcome, seconds=round(time.monotonic() - begun, 2))
 
@@ -84,7 +88,7 @@ def _no_python(name: str, content: textfile.TextFile) -> str:
     except SyntaxError as error:
         where = f" in line {error.lineno}" if error.lineno else ""
         shown = f": `{error.text.strip()}`" if error.text and error.text.strip() else ""
-        return f"{name} is no valid Python{where}: {error.msg}{shown}\nMend that line, then check again."
+        return f"{name} is no valid Python{where}: {error.msg}{shown}\nMend {'that line' if where else 'it'}, then check again."
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         return f"{name} is no valid Python: {error}\nMend it, then check again."
     return ""
@@ -120,15 +124,31 @@ def _judge(where: Places, folder: Path, session: Session) -> tuple:
         for run in probe.runs:
             for rank in run.ranks:
                 rank.finish()
+                _goes_on_to_the_end(rank, where)
         _nothing_is_called_unwritten(lab, probe)
     except Unmet as unmet:
         look = where.look(unmet.look)
         state, message = WRONG, f"Seen: {unmet.saw}.\nExpected: {unmet.expected}.\nWhere to look: {look}.{where.untouched()}"
     except Unfinished as stop:
         state, message = _stopped(stop.facts.cause, where)
+    except (UsageError, HostLost):
+        raise
+    except Exception as error:  # what the trainee has written gave it something that it does not expect
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        state, message = CANNOT_CHECK, (f"The check itself stops with {type(error).__name__}: {error}, in line {place.lineno} of "
+                                        f"{place.filename}.\nThat is a fault of the kit, not of your file.")
     else:
         state, message = SOLVED, ""
     return state, (message + where.damaged()).strip(), tuple(probe.verified), tuple(probe.unverified)
+
+
+def _goes_on_to_the_end(rank: Facts, where: Places) -> None:
+    """An `exit()` in the midst of a training looks like its end to whoever only asks for the exit code."""
+    ended = rank.ended
+    expect(where.fence_at(ended) is None,
+           saw=f"{rank.said} ends with exit code 0 in the midst of it, after {rank.events[-1].step} steps",
+           expected="it goes on to its end",
+           look=ended)
 
 
 def _nothing_is_called_unwritten(lab, probe: Probe) -> None:
@@ -153,14 +173,30 @@ def _stopped(facts: Facts, where: Places) -> tuple[str, str]:
         return CANNOT_CHECK, f"{message}\nThat line asks for something that only a real GPU has: check it on a machine with one."
     if ended.how == "broken":
         return CANNOT_CHECK, f"{message}\nThat is a fault of the kit, not of your file."
+    missing = next((name for name in where.beside() if not (where.folder / name).exists()), None)
+    if missing and not own:
+        return CANNOT_CHECK, f"{message}\n{workspace.missing(where.folder, missing)}."
     if own or (ended.file in (None, *lab.files) and where.rest_is_as_it_came()):
         look = f"the fence {own}" if own else where.needed_by_the_rest(ended.file or facts.script, ended.asked_of)
         expected = "it trains for a few steps and ends" if facts.trains else "it ends without an error"
         if ended.how == "completed":
             expected = "it goes on to what this lab asks for"
         return WRONG, f"{message}\nExpected: {expected}.\nWhere to look: {look}.{where.untouched()}"
-    anew = f"Or `dlojz reset {lab.id} --file` lays the file out anew, with what stands in the fences, and keeps yours in backup/."
-    return CANNOT_CHECK, f"{message}\nThat is outside of this lab's fences: mend it first, then check again. {anew}"
+    changed = next(iter(where.changed_beside()), None) if ended.file in (None, *lab.files) else ended.file
+    also = f", and {changed} is not what it was" if changed and changed != ended.file else ""
+    return CANNOT_CHECK, (f"{message}\nThat is outside of this lab's fences{also}: mend it first, then check again."
+                          f"{_anew(changed or lab.files[0], where)}")
+
+
+def _anew(file: str, where: Places) -> str:
+    """How to get a file back as it was; empty for one that is the trainee's own."""
+    lab = where.lab if file in where.lab.files else next(iter(catalogue.in_file(file)), None)
+    if lab:
+        what = "lays the file out anew, with what stands in the fences, and keeps yours in backup/"
+        return f" Or `dlojz reset {lab.id} --file` {what}."
+    if file in catalogue.files():
+        return f" Or move it away, and `dlojz workspace {shlex.quote(str(where.folder))}` puts a new one there."
+    return ""
 
 
 def _check_of(lab):
@@ -175,10 +211,10 @@ def _check_of(lab):
 
 
 class Places:
-    """The trainee's files of a lab, as texts by name, and how a message names places in them."""
+    """The trainee's files of a lab in their folder, as texts by name, and how a message names places in them."""
 
-    def __init__(self, lab, texts: dict[str, str]):
-        self.lab, self.texts = lab, texts
+    def __init__(self, lab, folder: Path, texts: dict[str, str]):
+        self.lab, self.folder, self.texts = lab, folder, texts
         self.lines = {name: textfile.lines(text) for name, text in texts.items()}
         self.found = {name: fences.find(text, name, lab.stubs) for name, text in texts.items()}
 
@@ -240,7 +276,23 @@ class Places:
 
     def rest_is_as_it_came(self) -> bool:
         """Whether everything but this lab's fences is the kit's, so that what goes wrong comes from these."""
-        return all(self._rest_is_as_it_came(name, text) for name, text in self.texts.items())
+        return all(self._rest_is_as_it_came(name, text) for name, text in self.texts.items()) and not self.changed_beside()
+
+    def beside(self) -> list[str]:
+        """The kit's other files that these import."""
+        imported = set(re.findall(r"(?m)^[ \t]*(?:import|from)[ \t]+(\w+)", "\n".join(self.texts.values())))
+        return [name for name in catalogue.files() if name not in self.texts and name.removesuffix(".py") in imported]
+
+    def changed_beside(self) -> list[str]:
+        """Those of them that were changed outside of their fences, or can't be read."""
+        return [name for name in self.beside() if self._skeleton(self.folder / name) != self._skeleton(catalogue.reference(name))]
+
+    @staticmethod
+    def _skeleton(path: Path) -> str | None:
+        try:
+            return fences.skeleton(textfile.read(path).text)
+        except (OSError, UsageError):
+            return None
 
     def _rest_is_as_it_came(self, name: str, text: str) -> bool:
         if fences.skeleton(text) != fences.skeleton(catalogue.reference(name).read_text(encoding="utf-8")):

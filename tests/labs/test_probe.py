@@ -13,7 +13,7 @@ import pytest
 
 from dlojz import paths
 from dlojz.jobs import processes
-from dlojz.labs import catalogue, fences
+from dlojz.labs import catalogue, checking, fences
 from dlojz.labs.checking import run_check
 from dlojz.labs.outcome import CANNOT_CHECK, SOLVED, WRONG
 from dlojz.labs.probe import Limits, Probe, Session
@@ -111,6 +111,18 @@ def test_ends_early(tmp_path, shared, code, said):
         assert f"line {line_of(file, code.splitlines()[0])} of train.py" in outcome.message
 
 
+def test_ends_in_the_midst_of_a_training(tmp_path, shared):
+    file = script(tmp_path, fence="if step == 2: exit()\n")
+    outcome = run_check("gpu", file.parent, PLENTY, shared)
+    assert outcome.state == WRONG and "ends with exit code 0 in the midst of it, after 2 steps" in outcome.message, outcome
+    assert f"line {line_of(file, 'exit()')} of train.py" in outcome.message
+
+
+def test_a_debugger_is_left_in(tmp_path, shared):
+    outcome = run_check("gpu", script(tmp_path, fence="breakpoint()\n").parent, PLENTY, shared)
+    assert outcome.state == WRONG and "asks somebody at a keyboard, and there is none, in line" in outcome.message, outcome
+
+
 @pytest.mark.parametrize("code", [
     "open(__file__, 'w').close()", "open(__file__, 'ab').close()", "import os; os.remove(__file__)",
     "import os; os.rename(__file__, 'away.py')", "import os; os.truncate(__file__, 0)",
@@ -172,6 +184,14 @@ def test_fork_bomb(tmp_path, shared, code):
     outcome = run_check("gpu", script(tmp_path, fence=code).parent, Limits(seconds=15, processes=24), shared)
     assert outcome.state == WRONG
     assert "starts more than 24 processes" in outcome.message
+
+
+def test_too_many_processes_of_several_runs(tmp_path, shared):
+    """Three runs that go on beside each other are not taken for one: it is said which line starts too many."""
+    code = "import os, time\nfor _ in range(100):\n    if not os.fork(): time.sleep(60)\n"
+    file = script(tmp_path, fence=code)
+    outcome = run_check("gpu", file.parent, PLENTY, shared)
+    assert f"starts more than 64 processes, in line {line_of(file, 'os.fork()')} of train.py" in outcome.message, outcome
 
 
 def test_memory(tmp_path, shared):
@@ -325,3 +345,28 @@ def test_another_file_is_broken(tmp_path, shared):
     (tmp_path / "optimizers.py").write_text("NAMES = SCHEDULES = ['sgd']\n\n\ndef default_lr(*_):\n    return 1 / 0\n")
     outcome = run_check("gpu", file.parent, PLENTY, shared)
     assert outcome.state == CANNOT_CHECK and "line 5 of optimizers.py" in outcome.message, outcome
+    assert f"`dlojz workspace {tmp_path}` puts a new one there" in outcome.message
+
+
+def test_another_file_lacks_something(tmp_path, shared):
+    """Python finds the fault in train.py, which is as it came."""
+    file = script(tmp_path)
+    beside = tmp_path / "augment.py"
+    beside.write_text(beside.read_text().replace("NAMES =", "NAMEZ ="))
+    outcome = run_check("gpu", file.parent, PLENTY, shared)
+    assert outcome.state == CANNOT_CHECK and "and augment.py is not what it was: mend it" in outcome.message, outcome
+    assert "`dlojz reset augmentation --file`" in outcome.message
+
+
+def test_another_file_is_gone(tmp_path, shared):
+    file = script(tmp_path)
+    (tmp_path / "augment.py").rename(tmp_path / "mine.py")
+    outcome = run_check("gpu", file.parent, PLENTY, shared)
+    assert outcome.state == CANNOT_CHECK and "mv mine.py augment.py" in outcome.message, outcome
+
+
+def test_the_check_itself_stops(tmp_path, shared, monkeypatch):
+    monkeypatch.setattr(checking, "_check_of", lambda _: lambda probe: probe.runs[0])
+    outcome = run_check("gpu", script(tmp_path).parent, PLENTY, shared)
+    assert outcome.state == CANNOT_CHECK, outcome
+    assert "The check itself stops with IndexError" in outcome.message and "a fault of the kit" in outcome.message

@@ -108,8 +108,9 @@ def goes_back_once(run):
 def records_the_loss(run):
     """What the loop goes on with after the update is the loss itself."""
     for step in run.all("recorded", computed=lambda loss: loss is not None):
+        losses = f"the loss is {step.computed:.4g} and goes into the record as {step.loss:.4g}"
         expect(near(step.loss, step.computed),
-               saw=f"`{run.command}`, step {step.step}: the loss is {step.computed:.4g} and goes into the record as {step.loss:.4g}",
+               saw=f"`{run.command}`, step {step.step}: {losses}",
                expected="the variable `loss` stays the loss itself: what is scaled or divided is for the backward pass alone",
                look="amp.backward")
 

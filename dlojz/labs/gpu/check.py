@@ -13,7 +13,8 @@ def check(probe):
     alone = probe.run("--device cuda", gpus=2, contents=True)
     on_cpu = probe.run("--device cpu", gpus=2, contents=True)
     counts_round(eleventh, 10, 3)
-    trains_on(eleventh, "cuda:1", "as the eleventh process (local_rank 10) of a pretended machine with three GPUs", non_blocking=True)
+    when = "as the eleventh process (local_rank 10) of a pretended machine with three GPUs"
+    trains_on(eleventh, "cuda:1", when, non_blocking=True)
     trains_on(alone, "cuda:0", "alone on a pretended machine with two GPUs")
     trains_on(on_cpu, "cpu", "with --device cpu on a pretended machine with two GPUs")
     probe.verified.append("model, images and labels are on the GPU of their process, and on the CPU with --device cpu")

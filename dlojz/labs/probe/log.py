@@ -107,6 +107,9 @@ def error(failure: BaseException, log: Log) -> dict:
     """The facts of an exception: kind, message, and where in the trainee's own files it came from."""
     message = " ".join(str(failure).split())[:500].rstrip(".")
     found = {"what": "error", "step": log.step, "kind": type(failure).__name__, "message": message, "line": None, "file": None}
+    if found["kind"] == "BdbQuit":  # it stands in the line before
+        found |= {"kind": "an error of Python's debugger",
+                  "message": "`breakpoint()` or `pdb.set_trace()` asks somebody at a keyboard, and there is none"}
     if isinstance(failure, SyntaxError) and failure.filename and log.is_own(failure.filename):
         return found | {"line": failure.lineno, "file": log.name(failure.filename), "message": failure.msg}
     found |= place(failure, log) | _in_a_worker(str(failure), log)

@@ -39,7 +39,8 @@ class HostLost(Exception):
 @dataclass(frozen=True)
 class Limits:
     """Of one check: ``seconds`` for all its runs together, from the first on, and twice that where a run has several processes;
-    ``processes`` and bytes of ``memory`` at a time. Importing torch comes before; with it a check takes less than 20 seconds."""
+    ``processes`` of each run, and bytes of ``memory`` of all at a time. Importing torch comes before; with it a check takes less
+    than 20 seconds."""
 
     seconds: float = 15.0
     processes: int = 64
@@ -251,7 +252,7 @@ class Session:
             self._end(running, "time")
             return
         pids = self.descendants()
-        if len(pids) > self.limits.processes:
+        if len(pids) > self.limits.processes * len(running):  # each run counts its own, and says which line started one too many
             self._end(running, "processes")
         elif sum(map(_memory, pids)) > self.limits.memory and sum(map(_memory_shared_out, pids)) > self.limits.memory:
             self._end(running, "memory")

@@ -78,14 +78,15 @@ def faces(module, note):
 
 
 def train(module, note, around=None):
-    """What both trainings return, the trainee's and the kit's. ``training``: the losses of their steps, and how many operations
-    each step came to. ``value``: the trainee's step asked for a value, ``sized``: for a tensor whose size depends on values.
-    ``around``: a context for the trainee's training."""
+    """What both trainings return, the trainee's and the kit's. ``training``: the losses of their steps, how many answers were
+    right in all of them, and how many operations each step came to. ``value``: the trainee's step asked for a value, ``sized``:
+    for a tensor whose size depends on values. ``around``: a context for the trainee's training."""
     mine, kit = Watched("mine", note), Watched("kits")
     with around or nullcontext():
         found = module.train(mine)
     kits = reference(Path(module.__file__).name).train(kit)
-    note("training", losses=mine.numbers(), operations=mine.operations, kits_losses=kit.numbers(), kits_operations=kit.operations)
+    note("training", losses=mine.numbers(), operations=mine.operations, right=mine.right, kits_losses=kit.numbers(),
+         kits_operations=kit.operations, kits_right=kit.right)
     return found, kits
 
 
@@ -102,7 +103,7 @@ class Watched(bench.Run):
     def __init__(self, folder: str, note=None):
         small = f"--batch-size {BATCH} --steps {STEPS} --device cpu --run-dir {folder}"
         super().__init__(bench.arguments("-", small.split()), records.Writer())
-        self.note, self.losses, self.operations, self.say = note, [], [], lambda *text: None
+        self.note, self.losses, self.corrects, self.operations, self.say = note, [], [], [], lambda *text: None
 
     def steps(self, loader):
         for batch in super().steps(loader):
@@ -113,9 +114,14 @@ class Watched(bench.Run):
     def add(self, loss, correct, count):
         super().add(loss, correct, count)
         self.losses.append(loss.detach())
+        self.corrects.append(correct)
 
     def numbers(self) -> list[float]:
         return [loss.item() for loss in self.losses]
+
+    @property
+    def right(self) -> float:
+        return float(sum(self.corrects))
 
 
 class Body(TorchDispatchMode):

@@ -3,6 +3,7 @@
 from dlojz.labs.checking import expect
 
 STEPS, BATCH, ANSWERS = 12, 8, 40  # of the runs in calls.py; what slow_faces.py answers
+FLIPPED = 0.02  # of the answers that are right: so few may turn with rounding
 FEW = 4  # operations more than the kit's own, for each letter of a batch
 
 
@@ -116,6 +117,11 @@ def learns_as_before(run, name, fence):
            saw=f"{name}: with the same seed the loss of step {other} is {training.losses[other - 1]:.4f}, and it was "
                f"{training.kits_losses[other - 1]:.4f}",
            expected="the script is faster and learns the same",
+           look=fence)
+    expect(abs(training.right - training.kits_right) <= FLIPPED * training.kits_right,
+           saw=f"{name}: the losses are the same, but in {STEPS} steps {training.right:.3g} answers count as right, and it was "
+               f"{training.kits_right:.3g}",
+           expected="what the rest of the file is given means the same as before",
            look=fence)
 
 
