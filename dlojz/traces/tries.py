@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from .late import waiting
 
 MOST = 0.5  # where more of the kernels' time is in half precision, that is on already; half of a step
 LAYOUT = 0.02  # part of a step spent in changing layouts, from which on --channels-last is the first thing to try
+COMPILED = re.compile(r"Torch-Compiled Region|CompiledFunction")  # operators that only torch.compile makes
 MATTER = 0.05  # part of a step that convolutions, or all products, take where it matters how they are computed
 
 
@@ -47,6 +49,7 @@ def turned_on(args: dict, unwritten: Iterable[str] = ()) -> frozenset[str]:
 
 def tries(pattern: str, facts: Facts, on: frozenset[str] = frozenset()) -> list[str]:
     """Two things to try."""
+    on |= {"--compile"} if any(COMPILED.match(row.name) for row in facts.operators) else set()
     return [text for each in NEXT[pattern](facts) if (text := each.said(on))][:2]
 
 

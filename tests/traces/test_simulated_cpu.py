@@ -295,6 +295,14 @@ def test_an_update_that_takes_most_of_a_step(tmp_path):
     assert "--fused" not in " ".join(traces.diagnose(facts, frozenset(["--fused"])).next)
 
 
+def test_what_the_trace_shows_to_be_compiled_is_not_to_be_compiled(tmp_path):
+    def body(cpu):
+        cpu.op("CompiledFunction", 90_000)
+
+    _, _, found = told(Cpu().steps(4, body), tmp_path)
+    assert found.pattern == "memory_bandwidth" and "--fused" in found.next[0] and "--compile" not in " ".join(found.next)
+
+
 def test_short_operators_are_no_work_that_waits_for_memory(tmp_path):
     """The parts of the work are parts of what is computed: 60 of 80 ms, whatever the calls beside it take."""
     def body(cpu):
