@@ -182,7 +182,8 @@ def validates_together(run):
                    expected="the statistics of one of the processes, or the mean of them",
                    look="ddp.buffers")
         expect(one_mixture(used["running_mean"], *(each["running_mean"] for each in trained)),
-               saw=f"{TWO}, all validate with running means that come from one process in some places and from the other in others",
+               saw=f"{TWO}, all validate with running means that are in some places those of one process and in others "
+                   "those of the other",
                expected="the statistics of one of the processes, or the mean of them",
                look="ddp.buffers")
     for together in zip(*totals):

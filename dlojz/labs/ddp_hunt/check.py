@@ -121,11 +121,13 @@ def saving(run):
 
 def parameters(run):
     fence = "ddp_hunt.step"
+    for rank, facts in enumerate(run.ranks):
+        updates = len(facts.all("replica"))
+        expect(updates == 10,
+               saw=f"ddp_5.py: rank {rank} makes {updates} updates in ten steps",
+               expected="all make ten: the same update in each process, in each step",
+               look=fence)
     steps = list(zip(*(facts.all("replica") for facts in run.ranks)))
-    expect(len(steps) == 10,
-           saw=f"ddp_5.py: {len(steps)} updates in ten steps",
-           expected="ten",
-           look=fence)
     kept = 0.0  # what the gradients of a step would be, had none been set back
     for step, together in enumerate(steps):
         alone, given = zip(*((replica.alone, replica.gradient) for replica in together))
@@ -137,9 +139,11 @@ def parameters(run):
                saw="ddp_5.py: each process updates with the gradient of its own points alone",
                expected="all update with the mean of their gradients",
                look=fence)
-        left = ": the gradients of the steps before are still in it" if step and all(near(one, kept) for one in given) else ""
+        guesses = {": there are no gradients, or zeros": 0, ": it is their sum": 2 * mean,
+                   ": the gradients of the steps before are still in it": kept if step else None}
+        guess = next((words for words, value in guesses.items() if all(near(one, value) for one in given)), "")
         expect(all(near(one, mean) for one in given),
-               saw=f"ddp_5.py: what the optimizer is given in step {step} is not the mean of the two gradients{left}",
+               saw=f"ddp_5.py: what the optimizer is given in step {step} is not the mean of the two gradients{guess}",
                expected="all update with the mean of their gradients in this step",
                look=fence)
     for step, (one, two) in enumerate(steps):
@@ -159,13 +163,18 @@ def moves(run):
     said = [re.findall(r"\[(-?[\d.]+), (-?[\d.]+)\]", text) for text in printed(run.ranks[0]) if "moves" in text]
     for step, (one, two) in enumerate(said):
         expect(one != two,
-               saw=f"ddp_6.py: in step {step} both processes move their first point by {one}",
+               saw=f"ddp_6.py: in step {step} both processes move their first point by ({', '.join(one)})",
                expected="each makes moves of its own",
                look=fence)
     firsts = [one for one, _ in said]
     expect(len(set(firsts)) == 3,
            saw="ddp_6.py: a process makes the same moves in two steps",
            expected="other moves in each step",
+           look=fence)
+    again = {one for one, _ in said} & {two for _, two in said}
+    expect(not again,
+           saw=f"ddp_6.py: both processes make the move ({', '.join(min(again, default=()))}), in different steps",
+           expected="moves that no other process makes, now or later: two generators that begin alike give the same numbers",
            look=fence)
 
 

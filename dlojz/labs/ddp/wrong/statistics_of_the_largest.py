@@ -1,4 +1,4 @@
-# expect: running means that come from one process in some places(.|\n)*ddp.buffers
+# expect: running means that are in some places those of one process(.|\n)*ddp.buffers
 # >>> ddp.buffers
 if procs.world_size > 1:
     for buffer in net.buffers():
