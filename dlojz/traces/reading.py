@@ -172,7 +172,8 @@ class Trace:
             left = "is left out" if self.cut_steps == 1 else "are left out"
             out.append(f"{words.counted(self.cut_steps, 'step')} of which a part is missing {left}{all_of_it}")
         if not (self.steps or self.odd_steps or self.cut_steps):
-            out.append("no step is marked in the trace (no schedule, or profiler.step() was not called): the numbers are for all of it")
+            out.append("no step is marked in the trace (no schedule, or profiler.step() was not called): the numbers are for all "
+                       "of it")
         return out
 
 
