@@ -149,7 +149,7 @@ def on_enter(field: ipywidgets.Text, act: Callable[[object], None]) -> None:
 
 
 def _complaint(error: UsageError) -> str:
-    return f'<span style="color: {show.BAD}">{html.escape(str(error))}</span>'
+    return f"<span>{show.dot(show.BAD)}{html.escape(str(error))}</span>"
 
 
 def _form(*parts: ipywidgets.Widget) -> ipywidgets.Widget:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
-from .show import linked
+from . import show
 
 SOLVED, WRONG, NOT_ATTEMPTED, CANNOT_CHECK = "SOLVED", "WRONG", "NOT_ATTEMPTED", "CANNOT_CHECK"
 STATES = (SOLVED, WRONG, NOT_ATTEMPTED, CANNOT_CHECK)
 EXIT_CODES = {SOLVED: 0, WRONG: 1, CANNOT_CHECK: 2, NOT_ATTEMPTED: 3}
 TITLES = {SOLVED: "solved", WRONG: "not yet right", NOT_ATTEMPTED: "not attempted yet", CANNOT_CHECK: "cannot be checked"}
-COLOURS = {SOLVED: "#2f9e5f", WRONG: "#d93a3f", NOT_ATTEMPTED: "#8a8a8a", CANNOT_CHECK: "#c98500"}  # on white and on black
+COLOURS = {SOLVED: show.GOOD, WRONG: show.BAD, NOT_ATTEMPTED: show.QUIET, CANNOT_CHECK: show.CARE}
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Outcome:
         return "\n  ".join(lines)
 
     def _repr_html_(self) -> str:
-        parts = [f"<b style='color:{COLOURS[self.state]}'>{html.escape(self.title)}</b>"]
-        parts += [f"<div>{linked(line)}</div>" for line in self.message.splitlines()]
+        colour = COLOURS[self.state]
+        parts = [show.headline(self.title, colour)]
+        parts += [f"<div>{show.linked(line)}</div>" for line in self.message.splitlines()]
         for label, sentences in (("Verified", self.verified), ("Not verified here", self.unverified)):
             parts += [f"<div style='opacity:.75'>{label}: {html.escape(sentence)}.</div>" for sentence in sentences]
-        colour = COLOURS[self.state]
         return f"<div style='border-left:4px solid {colour};padding:2px 10px;margin:4px 0'>{''.join(parts)}</div>"

@@ -111,7 +111,7 @@ class Question:
     def verdict(self, given: Answer) -> show.Shown:
         """What is said after an answer: right or not, what is right, why."""
         right, answer = self.right(given), self.say(self.answer)
-        text = f"Yours: {self.say(given)}. {'Right.' if right else f'Not right: {answer}.'} {self.explanation}"
+        text = f"Yours: {self.say(given)}. {'Right.' if right else f'Not right. The answer: {answer}.'} {self.explanation}"
         colour = show.GOOD if right else show.BAD
         page = show.headline("Right." if right else f"Not right. The answer: {answer}", colour) + show.markdown(self.explanation)
         return show.Shown(show.fill(text), f'<div style="border-left: 3px solid {colour}; padding-left: 8px">{page}</div>')

@@ -9,9 +9,10 @@ import shutil
 import textwrap
 from urllib.parse import quote
 
+from ..views.page import dot
 from .textfile import shown
 
-# Colours that can be read on white and on black; the rest takes the notebook's own.
+# Of marks beside words and lines along them. Words themselves have the notebook's colour, which can be read on any page.
 GOOD, BAD, CARE, QUIET = "#2f9e5f", "#d93a3f", "#c98500", "#8a8a8a"
 CODE = ("margin: 0; padding: 6px 8px; font-size: 12px; line-height: 1.4; white-space: pre-wrap; overflow-wrap: anywhere; "
         "background: rgba(128, 128, 128, .12)")
@@ -34,8 +35,9 @@ class Shown:
         return f'<div style="{BOX}">{self.page}</div>'
 
 
-def headline(words: str, colour: str = "inherit") -> str:
-    return f'<div style="font-weight: 600; color: {colour}; margin: 4px 0">{html.escape(words)}</div>'
+def headline(words: str, colour: str = "") -> str:
+    """``colour``: of a dot before the words."""
+    return f'<div style="font-weight: 600; margin: 4px 0">{dot(colour) if colour else ""}{html.escape(words)}</div>'
 
 
 def fill(text: str) -> str:
@@ -165,12 +167,12 @@ def rows_html(rows: list[list[str]]) -> str:
 
 
 def table_html(head: list[str], rows: list[list[str]], colours: list[str]) -> str:
-    """``colours`` are those of each row's second cell."""
+    """``colours``: of a dot in each row's second cell."""
     cells = "".join(f'<th style="text-align: left">{html.escape(cell)}</th>' for cell in head)
     out = [f"<tr>{cells}</tr>"]
     for row, colour in zip(rows, colours):
-        styles = ["", f"color: {colour}; font-weight: 600; "] + [""] * len(row)
-        cells = "".join(f'<td style="{style}text-align: left; vertical-align: top">{html.escape(cell)}</td>'
-                        for cell, style in zip(row, styles))
+        marks = ["", dot(colour)] + [""] * len(row)
+        cells = "".join(f'<td style="text-align: left; vertical-align: top">{mark}{html.escape(cell)}</td>'
+                        for cell, mark in zip(row, marks))
         out.append(f"<tr>{cells}</tr>")
     return f"<table>{''.join(out)}</table>"

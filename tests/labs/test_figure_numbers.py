@@ -30,6 +30,26 @@ def test_a_schedule_at_its_limits():
     assert "repeat=0" in repr(figures.schedule(repeat=0)) and "20 steps" in repr(figures.schedule(wait=1000))
 
 
+@pytest.mark.parametrize("steps", [7, 8, 9, 12, 13, 14])
+def test_a_schedule_says_which_trace_a_short_run_leaves(steps):
+    """As torch.profiler has it: one that is recording when it is ended writes what it has."""
+    torch = pytest.importorskip("torch")
+    traces = []
+    plan = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
+    with torch.profiler.profile(schedule=plan, on_trace_ready=lambda profiler: traces.append(profiler.step_num)) as profiler:
+        for _ in range(steps):
+            profiler.step()
+    said = repr(figures.schedule(steps=steps))
+    assert ("No trace is written" in said) == (not traces)
+    assert ("of no step" in said) == (steps == 8) and (f"of {steps - 8} of 5 steps" in said) == (8 < steps < 13)
+    assert ("at the end of step 13" in said) == (steps >= 13) and ("is done" in said) == (steps > 13)
+
+
+def test_a_schedule_without_a_warm_up(recwarn):
+    assert "torch warns" in repr(figures.schedule(warmup=0)) and "torch warns" not in repr(figures.schedule())
+    assert not recwarn
+
+
 def test_each_of_several_numbers_is_looked_at():
     @drawing.numbers(sizes=(1, 9), share=(0.1, 1.0))
     def figure(sizes, share=0.5):

@@ -64,7 +64,7 @@ def test_the_plain_quiz_shows_how_to_answer_and_explains_afterwards(here):
     assert 'quiz("amp").answer("range", "a", "b")' in before and explanation not in before and "0 of 5 answered" in before
     said = repr(quiz.quiz("amp").answer("range", "b", "c"))
     assert "Right." in said and explanation in said
-    assert "Not right: 2" in repr(quiz.quiz("amp").answer("scale", 7))
+    assert "Not right. The answer: 2." in repr(quiz.quiz("amp").answer("scale", 7))
     again = repr(quiz.quiz("amp"))
     assert "2 of 5 answered, 1 right" in again and explanation in again
     assert [(event["question"], event["right"]) for event in events.read(here)] == [("range", True), ("scale", False)]

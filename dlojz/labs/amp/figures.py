@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...footprint import footprint
 from ...views.page import View, headline, quiet, table
-from ...views.svg import BAD, BLUE, GREEN, GREY, ORANGE, PINK, SKY, Panel, Svg, legend
+from ...views.svg import BLUE, GREEN, GREY, ORANGE, PINK, SKY, Panel, Svg, legend
 from ...views.words import gigabytes
 from .. import drawing
 
@@ -154,7 +154,7 @@ def gradients(found: Magnitudes | None = None, scale: int = 16) -> View:
         svg.rect(panel.px(left), 42, panel.px(right) - panel.px(left), 168, GREEN, opacity=opacity)
     svg.text(panel.px((normal + largest) / 2), 37, "fp16", anchor="middle", weight=600)
     svg.text(panel.px((smallest + normal) / 2), 37, "fewer digits", anchor="middle", size=11, opacity=0.8)
-    svg.text(panel.px(smallest) - 6, 37, "becomes 0", anchor="end", size=11, fill=BAD)
+    svg.text(panel.px(smallest) - 6, 37, "becomes 0", anchor="end", size=11, opacity=0.8)
     bar = panel.px(1) - panel.px(0)
     for shift, colour, opacity in ((0, BLUE, 0.85), (scale, ORANGE, 0.6)):
         for power, count in found.counts.items():

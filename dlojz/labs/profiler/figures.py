@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from dataclasses import dataclass
 
 from ...errors import UsageError
@@ -24,13 +25,17 @@ def schedule(wait: int = 5, warmup: int = 3, active: int = 5, repeat: int = 1, s
     """What a profiler with this schedule does in each step of a run, as torch itself answers."""
     from torch.profiler import schedule as made
 
-    actions = [made(wait=wait, warmup=warmup, active=active, repeat=repeat)(step).name for step in range(steps)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # without a warm-up torch warns; the figure says so in its own words
+        plan = made(wait=wait, warmup=warmup, active=active, repeat=repeat)
+    actions = [plan(step).name for step in range(steps)]
     written = [step for step, action in enumerate(actions, 1) if action == "RECORD_AND_SAVE"]
     title = f"schedule(wait={wait}, warmup={warmup}, active={active}, repeat={repeat}) in a run of {steps} steps"
     cell = 880 / steps
     svg = Svg(900, 92, title)
-    for step, action in enumerate(actions, 1):
-        words, colour = STATES[action]
+    states = [_state(action, bool(repeat) and len([end for end in written if end < step]) == repeat)
+              for step, action in enumerate(actions, 1)]
+    for step, (action, (words, colour)) in enumerate(zip(actions, states), 1):
         x = 4 + (step - 1) * cell
         svg.rect(x, 24, cell - 2, 34, colour, f"step {step}: {words}", opacity=0.35 if action == "NONE" else 0.85, radius=3)
         if steps <= 40 or step % 5 == 0:
@@ -39,17 +44,30 @@ def schedule(wait: int = 5, warmup: int = 3, active: int = 5, repeat: int = 1, s
             svg.path(f"M{x + cell - 1:.1f} 10v52", "currentColor", width=2)
             svg.text(x + cell - 7, 16, "the trace is written", anchor="end", size=11.5, weight=600)
     runs: list[tuple[int, int, str]] = []
-    for step, action in enumerate(actions, 1):
-        words = STATES[action][0]
+    for step, (words, _) in enumerate(states, 1):
         first = runs.pop()[0] if runs and runs[-1][2] == words else step
         runs.append((first, step, words))
     lines = [f"  step{f's {first} to {last}' if last > first else f' {first}'}: {words}" for first, last, words in runs]
+    notes = [_written(written, actions, plan(steps).name, active)]
+    if not warmup:
+        notes.append("Without a warm-up, what it takes to switch the profiler on is in the first recorded step: torch warns.")
+    page = headline("What the profiler does in each step", title) + str(svg) + legend(list(dict.fromkeys(states)))
+    return View("schedule", "\n".join([title, *lines, *notes]), page + "".join(map(quiet, notes)))
+
+
+def _state(action: str, done: bool) -> tuple[str, str]:
+    return ("is done", GREY) if done else STATES[action]
+
+
+def _written(written: list[int], actions: list[str], at_end: str, active: int) -> str:
+    """When the trace is written. A profiler that is recording when it is ended writes what it has."""
     ends = f"step{'s' * (len(written) > 1)} {' and '.join(map(str, written))}"
-    said = f"The trace is written at the end of {ends}." if written else \
-        "No step in which a trace would be written: the run is too short for this schedule."
-    shown = dict.fromkeys(STATES[action] for action in actions)
-    page = headline("What the profiler does in each step", title) + str(svg) + legend(list(shown)) + quiet(said)
-    return View("schedule", "\n".join([title, *lines, said]), page)
+    said = [f"The trace is written at the end of {ends}."] if written else []
+    if at_end.startswith("RECORD"):
+        since = next((i for i, action in enumerate(reversed(actions)) if action != "RECORD"), len(actions))
+        what = f"{since} of {active} steps" if since else "no step, only of what comes after the last one"
+        said.append(f"The run ends while the profiler records: a trace is written then, of {what}.")
+    return " ".join(said) or "No trace is written: the run is too short for this schedule."
 
 
 @dataclass(frozen=True)
