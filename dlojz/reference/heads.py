@@ -1,7 +1,7 @@
 """Train one trunk with several heads, each for a task of its own, of which every step uses one: the others get no gradient.
 
     python heads.py                                          alone
-    torchrun --nproc-per-node 2 heads.py --uneven            two processes; each has two batches more than the one before it
+    torchrun --nproc-per-node 2 heads.py --uneven            two processes; each has two batches fewer than the one before it
 """
 
 from contextlib import nullcontext
@@ -27,11 +27,12 @@ class Heads(nn.Module):
         return self.heads[head](self.trunk(points))
 
 
-def batches_of(rank: int, args):
+def batches_of(procs, args):
     """This process's part of made-up data: for each batch points (batch, POINTS) and their class in each task (heads, batch)."""
     tasks = torch.randn(args.heads, CLASSES, POINTS, generator=torch.Generator().manual_seed(0))
-    count, own = args.batches + 2 * rank * args.uneven, torch.Generator().manual_seed(1 + rank)
-    points = torch.randn(count, args.batch_size, POINTS, generator=own)
+    more = 2 * (procs.world_size - 1 - procs.rank) if args.uneven else 0
+    own = torch.Generator().manual_seed(1 + procs.rank)
+    points = torch.randn(args.batches + more, args.batch_size, POINTS, generator=own)
     return [(batch, (tasks @ batch.T).argmax(1)) for batch in points]
 
 
@@ -51,7 +52,7 @@ def train(args, procs, run, record):
         model = DistributedDataParallel(net, find_unused_parameters=True)
     # <<< ddp_advanced.unused
     optimizer = torch.optim.SGD(net.parameters(), lr=0.2, momentum=0.9)
-    batches = batches_of(procs.rank, args)
+    batches = batches_of(procs, args)
     # >>> ddp_advanced.uneven: a context for the loop in which all processes end, though some have fewer batches
     together = Join([model]) if procs.world_size > 1 else nullcontext()
     # <<< ddp_advanced.uneven
@@ -91,7 +92,7 @@ if __name__ == "__main__":
         parser.add_argument("--heads", type=int, default=4)
         parser.add_argument("--batches", type=int, default=100, help="of the process that has the fewest (%(default)s)")
         parser.add_argument("-b", "--batch-size", type=int, default=32, help="points per process and step (%(default)s)")
-        parser.add_argument("--uneven", action="store_true", help="each process has two batches more than the one before it")
+        parser.add_argument("--uneven", action="store_true", help="each process has two batches fewer than the one before it")
         parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
         parser.add_argument("--run-dir", help="where the record goes")
         args = parser.parse_args()

@@ -19,7 +19,7 @@ def words_in(page):
 @pytest.mark.parametrize("view, said", [
     (figures.buckets(), ["bucket 1", "heads.1", "trunk.0", "never full: not sent", "full: it waits for its turn"]),
     (figures.groups(), ["no_sync in all batches but the last", "gradients sent in every batch"]),
-    (figures.uneven(), ["as they are", "Join", "2 batches of rank 1 are not trained on"]),
+    (figures.uneven(), ["as they are", "Join", "2 batches of rank 0 are not trained on"]),
 ], ids=["buckets", "groups", "uneven"])
 def test_the_text_says_what_the_picture_says(view, said):
     drawn = words_in(view.page)

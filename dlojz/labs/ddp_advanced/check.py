@@ -6,11 +6,14 @@ from dlojz.labs.ranks import ended_together
 
 COMMON = "--device cpu --lr 0.1"
 HEADS = "--device cpu --batches {} --heads 3 --batch-size 8"
-FEWEST, MOST = 4, 6  # batches of the two processes with --uneven
+HEAD = 2  # parameters of a head
+FEWEST, MOST = 4, 6  # batches of the two processes with --uneven: rank 0 has more, so that what it has is no number for all
 COUNTED = {"updates": True, "no_batch_norm": True}  # batch norm sees one batch at a time, and would make each grouping differ
 
 
 def check(probe):
+    once = probe.run(f"{COMMON} --batch-size 16 --test-steps 1", replicas=True, **COUNTED)
+    undivided(once)
     # Epochs of 16 images. One process: an epoch of 8 batches in groups of 3, 3 and 2, and one of 5, which --test-steps cuts off
     # there. Against each batch by itself: with a learning rate of 0 the weights stay, so a group has the mean of its gradients.
     grouped = probe.run("--device cpu --lr 0 --batch-size 2 --accumulate 3 --test-steps 13", **COUNTED)
@@ -19,7 +22,6 @@ def check(probe):
     mean_gradients(grouped, single, images=2)
     # Two processes: 4 batches of 2 each, all of them one group, against one batch of 16.
     two = probe.run(f"{COMMON} --batch-size 2 --accumulate 4", ranks=2, **COUNTED)
-    once = probe.run(f"{COMMON} --batch-size 16 --test-steps 1", **COUNTED)
     same_batches_sent(two)
     ended_together(two)
     alike(two, "ddp_advanced.no_sync")
@@ -31,6 +33,7 @@ def check(probe):
     heads = probe.run(HEADS.format(5), script="heads.py", small=False, ranks=2, updates=True)
     ended_together(heads)
     averaged(heads, "ddp_advanced.unused")
+    trains_every_head(heads)
     alike(heads, "ddp_advanced.unused")
     probe.verified.append("heads without a gradient in a step are no error, and two processes train the same weights")
 
@@ -40,8 +43,20 @@ def check(probe):
     alike(uneven, "ddp_advanced.uneven")
     alone = probe.run(f"{HEADS.format(FEWEST)} --uneven", script="heads.py", small=False, updates=True)
     alone.need("left")
-    probe.verified.append(f"two processes with {FEWEST} and {MOST} batches end with the same weights; one alone trains as before")
+    probe.verified.append(f"two processes with {MOST} and {FEWEST} batches end with the same weights; one alone trains as before")
     probe.unverified.append("NCCL, where a process that waits shows no error: that takes two GPUs")
+
+
+def undivided(run):
+    """Without --accumulate a batch is a group of its own. The other gradients are held against such ones."""
+    update = run.need("replica")
+    given, own = update.gradient, update.alone
+    known = given is not None and own
+    expect(known and abs(given / own - 1) < 1e-3,
+           saw=f"`{run.command}`: without --accumulate the optimizer is given "
+               + (f"{given / own:.3g} times the gradient of the batch" if known else "another gradient than that of the batch"),
+           expected="the gradient of the batch: a group of one",
+           look="ddp_advanced.group")
 
 
 def updates_at(run, steps, epochs):
@@ -129,6 +144,16 @@ def averaged(run, fence):
                look=fence)
 
 
+def trains_every_head(run):
+    """The head that a step uses gets a gradient, whichever it is: two of three heads are without, at most."""
+    for update in run.all("applied"):
+        expect(update.without <= 2 * HEAD,
+               saw=f"`{run.command}`, step {update.number}: {update.without} parameters have no gradient",
+               expected=f"the trunk and the head that the step has used get one, whichever head it is: {2 * HEAD} at most are "
+                        "without",
+               look="ddp_advanced.unused")
+
+
 def all_end(run):
     """With uneven batches nobody waits for ever, and nobody trains the same batch twice to fill up."""
     steps = [len(facts.all("applied")) for facts in run.ranks]
@@ -140,17 +165,17 @@ def all_end(run):
                look="ddp_advanced.uneven")
         in_vain = ended.how in ("time", "alone", "signal") or lost_another(ended)
         expect(not in_vain,
-               saw=f"`{run.command}`: rank 0 has {FEWEST} batches and took {steps[0]} steps, rank 1 has {MOST} and took "
+               saw=f"`{run.command}`: rank 0 has {MOST} batches and took {steps[0]} steps, rank 1 has {FEWEST} and took "
                    f"{steps[1]}; then rank {rank} {ended.message[:160]}",
                expected="all processes end: what one sends, all the others receive",
                look="ddp_advanced.uneven")
     ended_together(run)
-    expect(steps[0] <= FEWEST and steps[1] <= MOST,
-           saw=f"`{run.command}`: with {FEWEST} and {MOST} batches the processes take {steps[0]} and {steps[1]} steps",
+    expect(steps[0] <= MOST and steps[1] <= FEWEST,
+           saw=f"`{run.command}`: with {MOST} and {FEWEST} batches the processes take {steps[0]} and {steps[1]} steps",
            expected="no batch is trained on twice",
            look="ddp_advanced.uneven")
     expect(min(steps) >= FEWEST,
-           saw=f"`{run.command}`: with {FEWEST} and {MOST} batches the processes take {steps[0]} and {steps[1]} steps",
+           saw=f"`{run.command}`: with {MOST} and {FEWEST} batches the processes take {steps[0]} and {steps[1]} steps",
            expected=f"each takes at least {FEWEST} steps: so many batches all of them have",
            look="ddp_advanced.uneven")
 

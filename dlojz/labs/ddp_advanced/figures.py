@@ -81,9 +81,9 @@ def groups(batches: int = 4) -> View:
 def uneven(short: int = 5, long: int = 7) -> View:
     """Two processes with different numbers of batches, and three ways for them to end."""
     ways = (
-        ("as they are", short, "rank 1 waits in its all-reduce for one that never comes", "wait"),
-        ("agreed on the smallest number", short, f"{long - short} batches of rank 1 are not trained on", "leave"),
-        ("Join", long, f"rank 0 answers {long - short} all-reduces with zeros, and gets the last weights", "shadow"),
+        ("as they are", short, "rank 0 waits in its all-reduce for one that never comes", "wait"),
+        ("agreed on the smallest number", short, f"{long - short} batches of rank 0 are not trained on", "leave"),
+        ("Join", long, f"rank 1 answers {long - short} all-reduces with zeros, and gets the last weights", "shadow"),
     )
     svg = Svg(900, 3 * 96 + 4, "two processes with different numbers of batches")
     lines = []
@@ -91,7 +91,7 @@ def uneven(short: int = 5, long: int = 7) -> View:
         y = 4 + row * 96
         svg.text(2, y + 14, name, weight=600)
         svg.text(250, y + 14, result, opacity=0.85)
-        for rank, own in enumerate((short, long)):
+        for rank, own in enumerate((long, short)):
             top = y + 22 + 32 * rank
             svg.text(2, top + 18, f"rank {rank}", opacity=0.85)
             for batch in range(long):
@@ -110,13 +110,13 @@ def uneven(short: int = 5, long: int = 7) -> View:
                     svg.rect(x, top, 76, 26, SENT, "zeros", opacity=0.45, radius=3)
                     svg.text(x + 38, top + 17, "zeros", anchor="middle", size=11)
         lines.append(f"  {name}: {result}")
-    title = f"{short} and {long} batches"
-    return View("uneven batches", "\n".join([f"Two processes with {short} and {long} batches", *lines]),
+    title = f"{long} and {short} batches"
+    return View("uneven batches", "\n".join([f"Two processes with {long} and {short} batches", *lines]),
                 headline(title, "each all-reduce of one needs its match in the other") + str(svg))
 
 
 def lost(*jobs: Job) -> View:
-    """How jobs ended that lost a process: the state, how long after the last step, and whom their record names."""
+    """How jobs ended that lost a process: the state, how long after the training began, and whom their record names."""
     head = ["job", "state", "lost rank", "ended after", "what the record says"]
     rows = []
     for job in jobs:

@@ -1,4 +1,4 @@
-# expect: rank 0 has 4 batches and took 4 steps
+# expect: rank 0 has 6 batches and took \d steps
 # >>> ddp_advanced.uneven
 together = nullcontext()
 count = torch.tensor(len(batches), device=device)
