@@ -154,7 +154,7 @@ def _figure(found: Sequence[Run], by: str) -> str:
             if name == "loss" and (lost := lost_at(run)) and lost in where[id(run)]:
                 px = panel.px(where[id(run)][lost] / second)
                 svg.cross(px, top + 10, BAD, 5, f"{run.name}: not a number at step {lost}")
-                svg.text(px - 10, top + 15, "not a number", anchor="end", fill=BAD, weight=600)
+                svg.text(px - 10, top + 15, "not a number", anchor="end", weight=600)
     names = [(run.name, RUNS[number % len(RUNS)]) for number, run in enumerate(found)]
     return str(svg) + legend(names) + page.quiet("lines: training steps, dots: validation"
                                                + (", arrows: above the axis, with the value" if above else ""))

@@ -206,7 +206,7 @@ def _figure(known: Sequence[Run], others: Sequence[Run], fitted: Fit | None) -> 
     if limit:
         y = panel.py(limit / 1e9)
         svg.line(left, y, left + across, y, BAD, 2, dash="7 5")
-        svg.text(left + 6, y - 6, f"{of(first)} {words.gigabytes(limit)}", fill=BAD, weight=600)
+        svg.text(left + 6, y - 6, f"{of(first)} {words.gigabytes(limit)}", weight=600)
     line = reserved(known) if on_gpu else fitted
     if line and limit:  # on to where it meets the limit, if that is in the picture
         until = min(line.largest(limit), x[1])
@@ -223,7 +223,7 @@ def _figure(known: Sequence[Run], others: Sequence[Run], fitted: Fit | None) -> 
             if id(run) not in apart and px not in said:  # above the limit: below it the dashed line may pass
                 said.add(px)
                 far = f" at {batch:,}" if batch > edge else ""
-                svg.text(px, py - 13, f"out of memory{far}", anchor="end" if px > 700 else "middle", fill=BAD, weight=600)
+                svg.text(px, py - 13, f"out of memory{far}", anchor="end" if px > 700 else "middle", weight=600)
         elif run.state in ("FAILED", "TIMEOUT", "CANCELLED"):
             tip = f"{run.name}, batch {batch}: {alike.state(run)}"
             svg.cross(panel.px(min(batch, edge)), panel.py(0) - 10, GREY if id(run) in apart else CARE, 5, tip)
@@ -242,7 +242,7 @@ def _speed(svg: Svg, known: Sequence[Run], others: Sequence[Run], panel: Panel, 
     panel.axis_y("images/s", None if timed else [])
     panel.axis_x("images of a batch (per process)", batches)
     if not timed:
-        svg.text(panel.left + panel.width / 2, panel.top + panel.height / 2, "no timed steps", anchor="middle", fill=GREY)
+        svg.text(panel.left + panel.width / 2, panel.top + panel.height / 2, "no timed steps", anchor="middle", opacity=0.7)
     best: dict[int, Run] = {}
     for run in known:
         if any(run is other for other in timed):

@@ -74,6 +74,7 @@ class Svg:
         self.path(f"M{left} {up}L{right} {down}M{left} {down}L{right} {up}", stroke, width=3, tip=tip)
 
     def text(self, x, y, words, size=SMALL, anchor="start", weight=400, opacity=1.0, fill="currentColor", turn=0) -> None:
+        """Small words keep the colour of the page's text, which can be read on any page."""
         turned = f' transform="rotate({turn} {x:.1f} {y:.1f})"' if turn else ""
         bold = f' font-weight="{weight}"' if weight != 400 else ""
         faint = f' fill-opacity="{opacity:g}"' if opacity < 1 else ""

@@ -23,7 +23,8 @@ class Report(View):
 
     def __init__(self, views: Sequence[View], title: str):
         self.views = list(views)
-        super().__init__(title, "\n\n".join(map(repr, self.views)), "".join(view._repr_html_() for view in self.views))
+        pages = "".join(f'<div style="margin-bottom: 28px">{view._repr_html_()}</div>' for view in self.views)
+        super().__init__(title, "\n\n".join(map(repr, self.views)), pages)
 
     def save(self, file: str | Path) -> Path:
         return write(file, self.views, self.title)

@@ -294,7 +294,7 @@ def _bars(title: str, bars: Sequence[tuple[str, float, str, float, str, bool]], 
     for at, (name, seconds, colour, strong, tip, cores) in enumerate(bars):
         y = 26 + 32 * at
         if cores:
-            svg.text(0, y + 11, "TC", 11, weight=700, fill=SPEED)
+            svg.text(0, y + 11, "TC", 11, weight=700)
         svg.text(20 if cores else 0, y + 11, name if len(name) <= 42 else f"{name[:41]}…", 12)
         part = words.share(round(seconds / step, 3)) if step else "-"
         svg.text(430, y + 11, f"{words.seconds(seconds)}, {part}", 12, "end", opacity=0.85)

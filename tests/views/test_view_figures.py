@@ -279,6 +279,13 @@ def test_words_on_a_colour_have_contrast():
         assert (bright + 0.05) / (dark + 0.05) >= 4.5, colour
 
 
+def test_small_words_in_figures_have_the_colour_of_the_page():
+    lost = [step | ({"loss": math.nan} if step["step"] >= 4 else {}) for step in steps()]
+    page = views.curves(record(start(), *lost, end())).page + views.memory_sweep(sweep(64, 128, 1024)).page
+    assert "not a number" in page and "out of memory" in page
+    assert set(re.findall(r'<text [^>]*fill="([^"]+)"', page)) == {"currentColor"}
+
+
 def test_wide_figures_are_scrolled_and_not_shrunk_until_nobody_can_read_them():
     page = views.timeline(record(*MEASURED)).page
     assert page.count('<div style="overflow-x: auto"><svg') == page.count("<svg") == page.count("min-width: 640px")
