@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from .. import paths
@@ -39,7 +40,8 @@ TODO: the calls, and what goes into which fence.
 TODO: the code with the decisive part left out.
 """
 
-QUIZ = """[[question]]
+QUIZ = """# Three questions or more.
+[[question]]
 id = "first"
 kind = "one"  # one, several or number
 text = "TODO: a question for the waiting time?"
@@ -54,7 +56,7 @@ from dlojz.labs.checking import expect
 
 
 def check(probe):
-    run = probe.run("--device cpu")  # TODO: the switches that ask for this technique
+    run = probe.run({run})  # TODO: the switches that ask for this technique
     model = run.need("model", training=True)
     expect(False, saw=f"the model got {{model.inputs[0]['dtype']}} images", expected="TODO: what has to be so", look="{fence}")
     probe.verified.append("TODO: what has been seen to be so")
@@ -86,17 +88,22 @@ def new(lab: str) -> list[str]:
     place = max(((other.day, other.order) for other in catalogue.labs().values()), default=(1, 0))
     first = next(iter(own.values()))
     title = first.title or lab
+    script = next((file for file in files if "__main__" in _text(file)), "train.py")  # what is imported does nothing by itself
+    run = '"--device cpu"' + (f', script="{script}"' if script != files[0] else "")
+    run += ", small=False" if script != "train.py" else ""  # it may not have the switches of train.py
     words = {"id": lab, "title": json.dumps(title, ensure_ascii=False), "day": place[0], "order": place[1] + 1,
-             "files": f"files = {json.dumps(files)}" if len(files) > 1 else f'file = "{files[0]}"', "fence": first.id}
+             "files": f"files = {json.dumps(files)}" if len(files) > 1 else f'file = "{files[0]}"', "fence": first.id,
+             "run": run}
     made: dict[Path, str] = {
         folder / "lab.toml": LAB.format(**words),
-        **{folder / "stub" / f"{name}.py": _stub(lab, fence) for name, fence in own.items()},
+        **{folder / "stub" / f"{name}.py": _stub(lab, fence, file) for file in files
+           for name, fence in catalogue.reference_fences(file).items() if name in own},
         folder / "hints.md": HINTS.format(**words),
         folder / "quiz.toml": QUIZ,
         folder / "check.py": CHECK.format(**words),
         folder / "wrong" / "example.py": f"# expect: TODO: what its message must match\n{_fenced(first.id, 'pass')}",
         folder / "right" / "example.py": _fenced(first.id, first.body),
-        paths.share("notebooks", f"day{place[0]}_{place[1] + 1}_{lab}.ipynb"): _notebook(lab, title, files),
+        paths.share("notebooks", f"day{place[0]}_{place[1] + 1}_{lab}.ipynb"): _notebook(lab, title, files, script),
     }
     for path, content in made.items():
         try:
@@ -109,15 +116,20 @@ def new(lab: str) -> list[str]:
             "Next: write the TODOs in them; docs/authoring.md says how, with an example."]
 
 
-def _stub(lab: str, fence) -> str:
-    return f'# TODO: {fence.title or fence.id}\ntodo("{lab}")\n'
+def _stub(lab: str, fence, file: str) -> str:
+    imported = re.search(r"(?m)^from dlojz import .*\btodo\b", _text(file))
+    return f"# TODO: {fence.title or fence.id}\n" + (f'todo("{lab}")\n' if imported else "pass\n")
+
+
+def _text(file: str) -> str:
+    return catalogue.reference(file).read_text(encoding="utf-8")
 
 
 def _fenced(name: str, body: str) -> str:
     return f"# >>> {name}\n{body.rstrip()}\n# <<< {name}\n"
 
 
-def _notebook(lab: str, title: str, files: list[str]) -> str:
+def _notebook(lab: str, title: str, files: list[str], script: str) -> str:
     links = " and ".join(f"[{file}]({file})" for file in files)
     cells = [
         ("markdown", f"# {title}\n\nTODO: what you will be able to do. Difficulty, minutes."),
@@ -127,7 +139,7 @@ def _notebook(lab: str, title: str, files: list[str]) -> str:
         ("markdown", f'The next cell opens {links} where you write: search for `>>> {lab}`. Stuck? `hint("{lab}")`.'),
         ("code", f'edit("{lab}")'),
         ("code", f'check("{lab}")'),
-        ("code", f'job = submit("{files[0]}", name="{lab}")  # TODO: its switches'),
+        ("code", f'job = submit("{script}", name="{lab}")  # TODO: its switches'),
         ("code", f'quiz("{lab}")'),
         ("markdown", "TODO: what to conclude, going further."),
     ]

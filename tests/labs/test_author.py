@@ -89,6 +89,19 @@ def test_a_new_lab_is_one_at_once(kit):
     assert "is there already" in kit.run("lab", "new", "evaluation", code=2)
 
 
+def test_a_new_lab_in_a_file_that_train_py_imports(kit):
+    """With its stub it can be imported, and its first check runs the training."""
+    fenced = "    # >>> scaled: by images\n    images = args.batch_size * args.accumulate * processes\n    # <<< scaled\n"
+    kit.edit("reference/optimizers.py", "    images = args.batch_size * args.accumulate * processes\n", fenced)
+    kit.run("lab", "new", "scaled")
+    work = kit.root / "work"
+    kit.run("workspace", work)
+    assert "    # >>> scaled: by images\n    # TODO: by images\n    pass\n" in (work / "optimizers.py").read_text()
+    kit.run("solve", "--yes", "scaled", folder=work)
+    assert "Seen: the model got float32 images" in kit.run("check", "scaled", folder=work, code=1)
+    assert 'submit(\\"train.py\\", name=' in next(work.glob("day*_scaled.ipynb")).read_text()
+
+
 @pytest.mark.parametrize("name", ["Validation", "../x", "1st", "a b", ""])
 def test_ids_that_cannot_be(kit, name):
     assert "can't be a lab's id" in kit.run("lab", "new", name, code=2)
