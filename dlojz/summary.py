@@ -85,6 +85,10 @@ def untraced(record: Record) -> str:
     return "the run ended before the steps that were to be traced" if end else ""
 
 
+def _count(parameters: int) -> str:
+    return f"{parameters / 1e6:.1f} M" if parameters >= 100_000 else f"{parameters:,}"
+
+
 def text(record: Record) -> str:
     """The same, for people. Says what is missing, and why a run ended."""
     start, found = record.start, numbers(record)
@@ -93,9 +97,10 @@ def text(record: Record) -> str:
     machine = start.get("machine", {})
     done, total = record.progress
     version, warmup = start.get("versions", {}).get("torch"), record.timed_start.get("warmup_steps")
+    pixels = f", {start['image_size']} px" if start.get("image_size") else ""  # the scripts of the hunt have none
     lines = [
-        f"{start.get('model')}, {start.get('image_size')} px, {start.get('world_size')} x {start.get('batch_size')} images a "
-        f"step, {start.get('parameters', 0) / 1e6:.1f} M parameters",
+        f"{start.get('model')}{pixels}, {start.get('world_size')} x {start.get('batch_size')} images a step, "
+        f"{_count(start.get('parameters', 0))} parameters",
         f"on {machine.get('gpu') or machine.get('cpu')}, {machine.get('cores_allowed')} cores, torch {version}",
         f"steps             {done} of {total}, {found.get('timed_steps', 0)} timed (the first {warmup} are warm-up)",
     ]

@@ -72,6 +72,12 @@ steps             0 of 5, 0 timed (the first 1 are warm-up)
 not ended         the run goes on, or it was killed"""
 
 
+def test_a_small_model_without_images_of_a_size():
+    """A script of the hunt."""
+    start = {name: value for name, value in START.items() if name != "image_size"} | {"model": "Net", "parameters": 5_258}
+    assert summary.text(Record([start])).startswith("Net, 2 x 64 images a step, 5,258 parameters\n")
+
+
 def test_a_bare_start_is_no_reason_to_fail():
     assert "steps" in summary.text(Record([{"event": "start"}]))
     assert summary.text(Record([{"event": "start"}, {"event": "step", "step": 1}, {"event": "end"}]))
