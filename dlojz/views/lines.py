@@ -29,7 +29,7 @@ def curves(*jobs, by: str = "step") -> View:
     head, cells = table(found)
     notes = [line for run in found for line in notes_on(run)] + same(found)
     title, what = f"curves by {by}", runs.what(*found)
-    text = "\n".join([f"{title}: {what or found[0].name}", page.table(head, cells), *notes])
+    text = "\n".join([f"{title}: {what or ', '.join(run.name for run in found)}", page.table(head, cells), *notes])
     body = page.headline("Loss, accuracy, learning rate", what)
     if any(run.record.steps for run in found):
         body += _figure(found, by)

@@ -57,7 +57,7 @@ def memory_sweep(*jobs) -> View:
     fitted = fit([(_batch(run), run.memory) for run in own if ended(run)])
     said = [*findings(own, fitted), *notes, *left_out, *_going(known)]
     head, cells = table([*own, *others])
-    text = "\n".join([f"{title}: {runs.what(*own)}", page.table(head, cells), *said])
+    text = "\n".join([": ".join(filter(None, (title, runs.what(*own)))), page.table(head, cells), *said])
     body = page.headline("Memory and speed against the batch size", runs.what(*own)) + _figure(own, others, fitted)
     body += page.table_html(head, cells)
     return View(title, text, body + "".join(f'<div style="margin: 3px 0">{page.html.escape(line)}</div>' for line in said))

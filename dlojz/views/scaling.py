@@ -59,8 +59,11 @@ def timed(run: Run) -> bool:
 def _why_not(run: Run) -> str:
     if run.unreadable:
         return run.unreadable
+    if not run.start and not run.record.steps:
+        yet = " yet" if run.state in ("PENDING", "RUNNING") else ""
+        return f"nothing is recorded{yet} ({alike.state(run)})"
     why = "no step of it was timed" if run.start.get("world_size") else "its record does not say how many processes it had"
-    return f"{why} ({run.state.lower().replace('_', ' ')})"
+    return f"{why} ({alike.state(run)})"
 
 
 def fastest(known: Sequence[Run]) -> dict[int, Run]:

@@ -604,3 +604,16 @@ def test_a_phase_has_one_colour_in_all_views():
     for shown in (views.dashboard(record(*MEASURED)), views.timeline(record(*MEASURED))):
         for phase in ("idle", "forward", "backward", "update"):
             assert f'fill="{colours[phase]}"' in shown.page
+
+
+def test_runs_that_have_not_begun(tmp_path):
+    """What there is to say of them is said of each, and nothing else."""
+    waiting = [folder(tmp_path / f"wait-00{number}", [], {"state": "CANCELLED", "reason": "", "exit_code": 1})
+               for number in (1, 2)]
+    assert str(views.curves(waiting)).startswith("curves by step: wait-001, wait-002\n")
+    assert str(views.scaling(waiting)).split("\n")[1:] == [
+        f"  wait-00{number} is left out: nothing is recorded (cancelled)." for number in (1, 2)]
+    broke = [folder(tmp_path / f"big-00{number}", [OUT_OF_MEMORY], {"state": "OUT_OF_MEMORY", "reason": "", "exit_code": 1},
+                    request={"name": "big", "command": ["train.py", "-b", "64"], "site": "laptop", "seconds": 600})
+             for number in (1, 2)]
+    assert str(views.memory_sweep(broke)).split("\n")[0] == "memory and speed against the batch size"
