@@ -1,7 +1,9 @@
 """What the check calls in augment.py: each function with numbers whose answer is known, and what it returned as facts."""
 
 import argparse
+import contextlib
 import random
+import sys
 
 import numpy as np
 import torch
@@ -13,6 +15,9 @@ PARTNER = (1, 2, 0, 0, 3, 4)  # earlier ones and later ones; no permutation, so 
 LABELS = (0, 1, 2, 3, 4, 1)
 BOXES = ((3, 4, 13, 9), (0, 0, 30, 20), (0, 10, 7, 20), (12, 2, 30, 18), (5, 5, 5, 5), (0, 0, 22, 12))  # …, all, …, none, …
 SHARES = (1.0, 0.9, 0.75, 0.36, 0.19, 0.0, 0.51)  # of boxes, which reach over each border
+# What RandAugment's fourteen transforms call of torchvision: four of them `affine`, and the one that does nothing none.
+CALLED = ("affine", "rotate", "adjust_brightness", "adjust_saturation", "adjust_contrast", "adjust_sharpness", "posterize",
+          "solarize", "autocontrast", "equalize")
 CENTRES = ((0.5, 0.5), (0.5, 0.5), (0.25, 0.75), (0.0, 0.5), (1.0, 0.0), (0.5, 0.5), (0.9, 0.95))
 
 
@@ -95,14 +100,17 @@ def transforms(augment, note, tries=200):
         return
     pixels = torch.randint(30, 240, (3, 24, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
     given = pixels.clone()
-    results = []
+    results, called = [], []
     for seed in [*range(tries), 0]:
         torch.manual_seed(seed)
-        results.append(transform(pixels))
+        with names_of_calls() as names:
+            results.append(transform(pixels))
+        called.append(names)
     seen = {result.numpy().tobytes() for result in results if isinstance(result, torch.Tensor)}
     note("transformed", **described(results[0]), tries=tries, distinct=len(seen),
          as_it_was=sum(equal([result], [given]) for result in results[:tries]), same=equal(results[:1], results[-1:]),
-         changed=not equal([pixels], [given]))
+         changed=not equal([pixels], [given]),
+         most=max(map(len, called)), kinds=len(set().union(*called)))
 
 
 def functions(augment, note):
@@ -189,6 +197,28 @@ def described(value):
 
 def numbers(value):
     return value.double().tolist() if isinstance(value, torch.Tensor) else None
+
+
+@contextlib.contextmanager
+def names_of_calls():
+    """Those of CALLED, in order, as torchvision computes them meanwhile; none where a transform does without torchvision."""
+    names = []
+
+    def noted(frame, event, _):
+        name, module = frame.f_code.co_name, frame.f_globals.get("__name__", "")
+        if module.startswith("torchvision.transforms.v2.functional."):
+            name = name.removesuffix("_image") if name.endswith("_image") else ""
+        elif module not in ("torchvision.transforms._functional_tensor", "torchvision.transforms._functional_pil"):
+            return
+        if event == "call" and name in CALLED:
+            names.append(name)
+
+    before = sys.getprofile()
+    sys.setprofile(noted)
+    try:
+        yield names
+    finally:
+        sys.setprofile(before)
 
 
 def equal(some, others):

@@ -41,6 +41,9 @@ def transforms(run):
     expect(not found.changed, saw="the image that goes in is changed as well", expected="it stays as it is", look=look)
     expect(found.same, saw="with the same state of torch's random numbers the same image comes out otherwise",
            expected="all that is random comes from torch's generator, which the data set seeds for each image", look=look)
+    expect(found.most <= 2, saw=f"one call takes an image through {found.most} transforms", expected="two", look=look)
+    expect(not found.kinds or found.kinds >= 9,  # each of the ten comes in 200 calls; none: written without torchvision
+           saw=f"{found.tries} calls use {found.kinds} kinds of transforms", expected="all fourteen of RandAugment", look=look)
     expect(found.distinct > 40, saw=f"{found.tries} calls with one image give {found.distinct} different ones",
            expected="two transforms, each drawn anew from fourteen: many more", look=look)
     expect(found.as_it_was < 0.04 * found.tries,
@@ -157,6 +160,8 @@ def boxes(run):
             fits(lambda share: math.sqrt(share), True),
         "give top, left, bottom, right": fits(root, True, (1, 0, 3, 2)),
         "have the middle where their corner should be, or twice their size": fits(lambda share: 2 * root(share), True),
+        f"are moved into the image where they reach over its border: {said(found.boxes[3])}":
+            found.boxes[3][2] - found.boxes[3][0] == round(root(found.shares[3]) * width),
         f"reach over the lower border: {said(found.boxes[6])} in an image {width} wide and {height} high":
             found.boxes[6][3] > height,
         f"end a pixel before the border: {said(found.boxes[6])} in an image {width} wide and {height} high":
