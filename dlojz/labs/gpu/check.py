@@ -13,7 +13,7 @@ def check(probe):
     alone = probe.run("--device cuda", gpus=2, contents=True)
     on_cpu = probe.run("--device cpu", gpus=2, contents=True)
     counts_round(eleventh, 10, 3)
-    when = "as the eleventh process (local_rank 10) of a pretended machine with three GPUs"
+    when = "as the eleventh process (local_rank 10) of srun, which sets no LOCAL_RANK, on a pretended machine with three GPUs"
     trains_on(eleventh, "cuda:1", when, non_blocking=True)
     trains_on(alone, "cuda:0", "alone on a pretended machine with two GPUs")
     trains_on(on_cpu, "cpu", "with --device cpu on a pretended machine with two GPUs")

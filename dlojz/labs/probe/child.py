@@ -118,13 +118,13 @@ def _install(log: Log, names: list[str], options: dict):
 
 
 def _stand_in(options: dict) -> None:
-    """Let the script believe that it is the process with this number on its node, though it runs alone."""
+    """Let the script believe that srun has started it as the process with this number on its node, though it runs alone."""
     rank = options.get("local_rank")
     if rank is not None:
         from ... import distributed
 
-        os.environ["LOCAL_RANK"] = str(rank)
-        alone = distributed.Processes(local_rank=rank, local_size=rank + 1, launcher="torchrun")
+        os.environ["SLURM_LOCALID"] = str(rank)
+        alone = distributed.Processes(local_rank=rank, local_size=rank + 1, launcher="srun")
         distributed.processes = lambda *_: alone
 
 
