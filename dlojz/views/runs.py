@@ -17,9 +17,10 @@ from . import words
 
 NUMBERS = frozenset(("step", "epoch", "lr", "images", "seconds", "loading", "idle", "copy", "forward", "backward", "update",
            "loss", "accuracy", "bytes", "batch_size", "image_size", "world_size", "global_batch", "parameters",
-           "steps_per_epoch", "epochs", "total_steps", "warmup_steps", "resumed_at", "time", "steps", "host_memory",
-           "memory_with_workers", "memory_allocated", "memory_reserved", "power", "joules_per_image", "allocated", "reserved",
-           "total", "gpu_memory", "host_memory_total", "mom", "wd", "accumulate", "num_workers", "prefetch_factor"))
+           "steps_per_epoch", "epoch_images", "epochs", "total_steps", "warmup_steps", "resumed_at", "time", "steps",
+           "host_memory", "memory_with_workers", "memory_allocated", "memory_reserved", "power", "joules_per_image", "allocated",
+           "reserved", "total", "gpu_memory", "host_memory_total", "mom", "wd", "accumulate", "num_workers", "prefetch_factor"))
+HUGE = 1e40
 TABLES = ("machine", "versions", "args", "switches")
 TEXTS = frozenset(("model", "status", "kind", "message", "advice", "lab", "optimizer", "schedule", "data",
                    "device", "gpu", "cpu"))
@@ -222,17 +223,28 @@ def _clean(event: dict) -> dict:
 
 def _fits(name: str, value) -> bool:
     if name in NUMBERS:
-        return type(value) in (int, float) and (name == "loss" or 0 <= value < math.inf)
+        if type(value) not in (int, float):
+            return False
+        return _sane(value) or _lost(value) if name == "loss" else _sane(value) and value >= 0
     if name in TABLES:
         return isinstance(value, dict)
     return isinstance(value, str) if name in TEXTS else True
+
+
+def _sane(value: float) -> bool:
+    """Whether this can be reckoned with: what is beyond is of no run (float32 ends at 3e38), and its products are infinite."""
+    return value == 0 or 1 / HUGE < abs(value) < HUGE
+
+
+def _lost(value: float) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _plain(name: str, value) -> bool:
     """What may stand in a table of a ``start`` event."""
     if value is not None and (name in TEXTS or name in NUMBERS):
         return _fits(name, value)
-    return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
+    return value is None or isinstance(value, (str, bool)) or (isinstance(value, (int, float)) and _sane(value))
 
 
 # --- in words ------------------------------------------------------------------------------------------------------------

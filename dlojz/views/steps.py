@@ -251,7 +251,7 @@ def _warmup(svg: Svg, course: Course, panel: Panel) -> None:
     first = course.begins[1] if len(course.steps) > 1 else course.end
     until = [*course.begins, course.end][max(warm) + 1] if warm else first
     x0 = panel.left
-    x1, x2 = (x0 + seconds / course.end * panel.width for seconds in (first, until))
+    x1, x2 = (x0 + seconds / (course.end or 1.0) * panel.width for seconds in (first, until))
     svg.path(f"M{x0:.1f} 40V34H{max(x2, x0 + 2):.1f}V40", "currentColor", width=1.5, opacity=0.6)
     said = f"first step {words.seconds(course.steps[0]['seconds'])}"
     if warm:

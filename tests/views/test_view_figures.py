@@ -1,10 +1,12 @@
 """Memory sweep, timeline, curves, comparison and report against records worked out by hand; all views on what is broken."""
 
+import copy
 import csv
 import io
 import itertools
 import json
 import math
+import random
 import re
 import subprocess
 import sys
@@ -617,3 +619,28 @@ def test_runs_that_have_not_begun(tmp_path):
                     request={"name": "big", "command": ["train.py", "-b", "64"], "site": "laptop", "seconds": 600})
              for number in (1, 2)]
     assert str(views.memory_sweep(broke)).split("\n")[0] == "memory and speed against the batch size"
+
+
+def test_values_that_no_run_writes_are_survived():
+    """A file that somebody edited, or that a bug wrote: each number may be anything that JSON can hold."""
+    odd = [None, True, -1, 0, 1e308, 1e-320, 10**400, 1e39, -1e39, math.nan, math.inf, "x", [], {"a": 1}]
+    chance = random.Random(1)
+    good = record(*MEASURED)
+    for number in range(150):
+        events = copy.deepcopy(MEASURED)
+        for _ in range(chance.choice((1, 3, 20))):
+            event = chance.choice(events)
+            inside = event["args"] if "args" in event and chance.random() < 0.5 else event
+            inside[chance.choice(list(inside))] = chance.choice(odd)
+        if number % 10 == 0:  # or all steps alike
+            name, value = chance.choice(("seconds", "images", "lr", "loss", "idle")), chance.choice(odd)
+            events = [event | {name: value} if event.get("event") == "step" else event for event in events]
+        events = [event for event in events if isinstance(event.get("event"), str)]
+        for show in (views.dashboard, views.timeline, views.curves, views.memory_sweep, views.scaling):
+            view = show(record(*events))
+            assert str(view) and "nan" not in view.page and "inf " not in view.page, (number, show)
+        assert str(views.compare(good, record(*events)))
+
+
+def test_steps_that_take_no_time():
+    assert "0.00 ms" in str(views.timeline(record(start(), *steps(seconds=0.0, idle=0.0, slow=(1, 0.0, 0.0))[1:], end())))
