@@ -18,8 +18,9 @@ def ended_together(run: Facts) -> None:
             raise Unfinished(facts)
     if not waiting:
         return
-    first = waiting[0]
-    other = next(number for number in range(len(ranks)) if number != first)
+    first = next((number for number in waiting if not _hangs(ranks[number])), waiting[0])
+    others = [number for number in range(len(ranks)) if number != first]
+    other = next((number for number in others if _hangs(ranks[number])), others[0])
     raise Unmet(f"`{run.command}`: rank {first} waits in {_where(ranks[first])} for rank {other}, which {_did(ranks[other])}",
                 "all processes reach the same collectives, in the same order, or the first to wait waits for ever",
                 _culprit(ranks[first], ranks[other]))
@@ -28,6 +29,11 @@ def ended_together(run: Facts) -> None:
 def _waited(facts: Facts) -> bool:
     how = facts.ended.how
     return lost_another(facts.ended) or how == "alone" or (how == "time" and _open(facts) is not None)
+
+
+def _hangs(facts: Facts) -> bool:
+    """Whether this process was in no collective: one that is in a collective notices when another process ends."""
+    return facts.ended.how == "alone" and _open(facts) is None and bool(facts.ended.line)
 
 
 def _open(facts: Facts) -> Event | None:
@@ -46,11 +52,15 @@ def _where(facts: Facts) -> str:
 def _did(facts: Facts) -> str:
     if facts.completed:
         return "has ended: it never called it"
+    if _hangs(facts):
+        return f"is still in line {facts.ended.line}"
     return f"waits, too, in {_where(facts)}" if _waited(facts) else f"{facts.ended.message}"
 
 
 def _culprit(facts: Facts, other: Facts) -> Event:
-    """The call that only one of the two has made, where there is one; else where the first stood."""
+    """Where the other one hangs; or the call that only one of the two has made; else where the first stood."""
+    if _hangs(other):
+        return other.ended
     lines = [{(call.file, call.line) for call in each.all("collective.call")} for each in (facts, other)]
     for each, theirs in ((facts, lines[1]), (other, lines[0])):
         for call in each.all("collective.call"):
