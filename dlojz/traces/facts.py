@@ -29,6 +29,7 @@ from .reading import Trace
 
 INTERRUPTED = 2  # a step of a CPU whose own work takes so many times what is usual was interrupted by something else
 HOLE = 3  # where no operator runs for so many times as long as short ones do, it is no longer what lies between two calls
+ODD_SIZES = "sizes that are no multiple of 8"  # why an operator is not on the tensor cores
 CONVOLUTION = re.compile(r"conv(?!ert)")
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 
 from . import intervals, kernels, products
-from .facts import Copies, Facts, Launches, Missed, Sync, rows_of
+from .facts import ODD_SIZES, Copies, Facts, Launches, Missed, Sync, rows_of
 from .intervals import Spans, near
 from .loop import Phases, called, cpu_window, hole, innermost, line_of, loader, outermost, phases, reads, updates
 from .products import Product
@@ -303,7 +303,7 @@ def _why_not(call: Call) -> tuple[str, str]:
         odd = [size for size in counted.sizes if size % 8] if counted is not None else []
         name = "float16" if kind == "half" else kind
         if odd:
-            return name, f"sizes that are no multiple of 8 ({', '.join(map(str, odd[:3]))})"
+            return name, f"{ODD_SIZES} ({', '.join(map(str, odd[:3]))})"
         return name, "the library chose another kernel"
     return "not recorded", "type and sizes are not recorded (record_shapes=True)"
 

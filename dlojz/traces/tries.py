@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .facts import Facts
+from .facts import ODD_SIZES, Facts
 from .late import waiting
 
 MOST = 0.5  # where more of the kernels' time is in half precision, that is on already; half of a step
@@ -122,9 +122,12 @@ def _arithmetic(facts: Facts) -> list[Try]:
         half = [Try("half precision, where the CPU has instructions for it", ("--amp bf16",))] if facts.half < MOST else []
         return [*half, *([Try("the layout kernels like", ("--channels-last",))] if images else []), fewer,
                 Try("all cores of the job for each process: OMP_NUM_THREADS")]
-    if facts.missed and sum(row.seconds for row in facts.missed) >= 0.1 * facts.seconds:
-        return [Try("use the tensor cores", ("--amp bf16", "--tf32")), Try("sizes that are multiples of 8"),
-                *([Try("the layout that tensor cores want for convolutions", ("--channels-last",))] if images else []), fewer]
+    missed = sum(row.seconds for row in facts.missed)
+    if missed and missed >= 0.1 * facts.seconds:
+        cores, sizes = Try("use the tensor cores", ("--amp bf16", "--tf32")), Try("sizes that are multiples of 8")
+        layout = [Try("the layout that tensor cores want for convolutions", ("--channels-last",))] if images else []
+        by_size = sum(row.seconds for row in facts.missed if row.why.startswith(ODD_SIZES))
+        return [sizes, *layout, fewer] if by_size >= 0.5 * missed else [cores, *layout, sizes, fewer]
     return [Try("this GPU does what it can: more GPUs, or a model with fewer operations"),
             Try("the best kernels for the sizes at hand", ("--compile max-autotune", *(["--channels-last"] if images else []))),
             fewer]

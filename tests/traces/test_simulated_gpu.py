@@ -408,12 +408,25 @@ def products_and_much_else(gpu):
             gpu.kernel(ADD, 300.0)
 
 
+def half_products_of_odd_sizes(gpu):
+    idle(gpu)
+    for _ in range(20):
+        with gpu.op("aten::mm", 10, [[4096, 1001], [1001, 4096]], ["c10::Half", "c10::Half"]):
+            gpu.kernel(GEMM_FP32, 300.0)
+
+
+def float32_convolutions(gpu):
+    net(gpu, conv_kernel=CONV_FP32, rest=5.0)
+
+
 @pytest.mark.parametrize(("program", "there", "missing"), [
     (vectors, ("--fused", "fewer norms"), ("--amp", "--channels-last", "pixel")),
     (products_and_much_else, ("--fused", "--amp bf16"), ("--channels-last", "pixel")),
     (elementwise_chains, ("--fused", "--amp bf16"), ()), (norms_and_layouts, ("--channels-last", "--fused"), ()),
     (large_products_in_half_precision, ("more GPUs", "--compile max-autotune"), ("--channels-last", "images")),
     (float32_products, ("--amp bf16, --tf32", "multiples of 8"), ("--channels-last",)),
+    (half_products_of_odd_sizes, ("multiples of 8", "fewer operations"), ("--tf32", "--amp")),
+    (float32_convolutions, ("--amp bf16, --tf32", "--channels-last"), ("multiples of 8",)),
     (convolutions_on_tensor_cores, ("more GPUs", "--compile max-autotune, --channels-last"), ())])
 def test_what_to_try_depends_on_the_work(tmp_path, program, there, missing):
     _, facts = facts_of(program, tmp_path)
