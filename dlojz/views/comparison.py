@@ -87,12 +87,7 @@ class Comparison(View):
         writer.writerows({name: "" if value is None else value for name, value in row.items()} for row in self.rows)
         if file is None:
             return out.getvalue()
-        path = Path(file).expanduser()
-        try:
-            path.write_text(out.getvalue(), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"cannot write {path}: {error.strerror}. Name a file in a folder that is there and yours") from None
-        return path
+        return page.write_text(file, out.getvalue(), 'csv("runs.csv")')
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         spread = self.switches if len(self.switches) <= COLUMNS else []

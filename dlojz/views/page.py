@@ -58,13 +58,18 @@ class View:
 
 def write(file: str | Path, views: Sequence[View], title: str) -> Path:
     """Several views as one HTML file. Raises UsageError where it can't be written."""
+    body = "\n".join(f"<section>{view._repr_html_()}</section>" for view in views)
+    return write_text(file, PAGE.format(title=html.escape(title), body=body), 'save("report.html")')
+
+
+def write_text(file: str | Path, text: str, example: str) -> Path:
+    """Raises UsageError where it can't be written; ``example``: how to say where to."""
     try:
         path = Path(file).expanduser()
     except TypeError:
-        raise UsageError(f"{type(file).__name__} is no file name: say where to write it, such as save(\"report.html\")") from None
-    body = "\n".join(f"<section>{view._repr_html_()}</section>" for view in views)
+        raise UsageError(f"{type(file).__name__} is no file name: say where to write it, such as {example}") from None
     try:
-        path.write_text(PAGE.format(title=html.escape(title), body=body), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}. Name a file in a folder that is there and yours") from None
     return path

@@ -152,7 +152,7 @@ def _window(course: Course, asked: tuple[int, int] | None) -> list[tuple[str, in
         sums = {i: sum(step["seconds"] for step in steps[i : i + ZOOM]) for i in timed[: len(timed) - ZOOM + 1]}
         first = min(sums, key=lambda i: abs(sums[i] - ZOOM * middle))
         windows.append(("steps as most of them are", first, first + ZOOM - 1))
-        slowest = max(length)
+        slowest = max(length, key=lambda pair: pair[0])  # the first of those that are as slow, as in the text
         if slowest[0] > 1.5 * middle and not first <= slowest[1] < first + ZOOM:
             begin = max(0, min(slowest[1] - 2, count - ZOOM))
             windows.append(("around the slowest step", begin, begin + ZOOM - 1))

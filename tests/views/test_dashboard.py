@@ -407,3 +407,5 @@ def test_a_view_is_saved_to_a_file_that_is_named():
     for nothing in (None, 3):
         with pytest.raises(UsageError, match="is no file name: say where to write it"):
             views.dashboard(record(*MEASURED)).save(nothing)
+    with pytest.raises(UsageError, match=r'int is no file name: say where to write it, such as csv\("runs.csv"\)'):
+        views.compare(record(*MEASURED)).csv(3)

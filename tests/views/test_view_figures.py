@@ -644,3 +644,10 @@ def test_values_that_no_run_writes_are_survived():
 
 def test_steps_that_take_no_time():
     assert "0.00 ms" in str(views.timeline(record(start(), *steps(seconds=0.0, idle=0.0, slow=(1, 0.0, 0.0))[1:], end())))
+
+
+def test_the_slowest_step_is_the_same_in_text_and_picture():
+    twice = [step | ({"seconds": 3.0} if step["step"] in (40, 90) else {}) for step in steps(last=120)]
+    view = views.timeline(record(start(total=120), *twice, end()))
+    assert "slowest     step 40: 3.00 s" in str(view)
+    assert ">step 40: 3.00 s</text>" in view.page and "step 90: 3.00" not in view.page
