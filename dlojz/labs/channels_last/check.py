@@ -78,6 +78,10 @@ def has_the_same_values(run, when):
            saw=f"{when} the model's weights are others than those that it was made with, or stand in other places",
            expected="each weight keeps its value and its place in the tensor: only the order in memory changes",
            look="channels_last.model")
+    expect(not began.frozen,
+           saw=f"{when} {began.frozen} of the model's parameters do not ask for gradients",
+           expected="all of them learn, as before",
+           look="channels_last.model")
     for batch in run.all("batch"):
         expect(batch.dtype == "uint8",
                saw=f"{when}, step {batch.step + 1}, the images are {batch.dtype} before they are normalised",

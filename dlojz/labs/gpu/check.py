@@ -57,6 +57,10 @@ def trains_on(run, device, when, non_blocking=False):
            saw=f"{when}, the model's weights are others than those that it was made with",
            expected="they are the same on the device",
            look="gpu.model")
+    expect(not began.frozen,
+           saw=f"{when}, {began.frozen} of the model's parameters do not ask for gradients",
+           expected="all of them learn, as before",
+           look="gpu.model")
 
     back = run.every_step("move", target="cpu", by="own")
     expect(back is None,
@@ -81,7 +85,7 @@ def trains_on(run, device, when, non_blocking=False):
     copies(run, device, when, non_blocking)
 
     wait = run.every_step("sync", by="own")
-    what = "waits until the GPU has done all its work" if wait and wait.how == "synchronize" else \
+    what = "waits until the GPU has done all its work" if wait and wait.how in ("synchronize", "empty_cache") else \
         "asks for a value that the GPU has still to compute, so the host waits for it"
     expect(wait is None,
            saw=f"{when}, every step {what}",

@@ -53,8 +53,8 @@ class Probe:
 
         ``script``: another file of the lab, such as ``hunt/slow_feed.py``. ``small=False`` gives it no switches but these.
         ``ranks``: how many processes, on the CPU, which find each other by gloo. ``observe``: which observers (all).
-        ``options`` are theirs: ``gpus=N`` pretends that there are N GPUs, ``local_rank=N`` that srun started the script as process N
-        on its node, ``overflow_at=STEP`` makes the gradients of a step infinite.
+        ``options`` are theirs: ``gpus=N`` pretends that there are N GPUs, ``local_rank=N`` that srun started it as process
+        N on its node, ``overflow_at=STEP`` makes the gradients of a step infinite.
         """
         script = script or self.script
         given = f"{SMALL} --data {shlex.quote(str(self.session.images()))} {switches}" if small else switches

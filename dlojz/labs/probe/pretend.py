@@ -236,7 +236,7 @@ class Observer:
         same = {
             "is_available": True, "device_count": self.count, "is_bf16_supported": True, "is_initialized": False, "init": None,
             "is_current_stream_capturing": False,
-            "empty_cache": None, "reset_peak_memory_stats": None, "manual_seed": None, "manual_seed_all": None,
+            "reset_peak_memory_stats": None, "manual_seed": None, "manual_seed_all": None,
             "memory_allocated": 0, "max_memory_allocated": 0, "memory_reserved": 0, "max_memory_reserved": 0, "memory_stats": {},
             "mem_get_info": (GIGABYTE, GIGABYTE), "get_device_name": "pretended GPU", "get_device_capability": (8, 0),
         }
@@ -247,6 +247,7 @@ class Observer:
         cuda.current_device = lambda: self.current
         cuda.set_device = self.set_device
         cuda.synchronize = lambda *_, **__: self.log.note("sync", how="synchronize", device=_name(self.current))
+        cuda.empty_cache = lambda: self.log.note("sync", how="empty_cache", device=_name(self.current))
         cuda.get_rng_state = lambda *_: torch.get_rng_state()
         cuda.set_rng_state = lambda *_: None
         cuda.Event, cuda.Stream, cuda.device = Event, Stream, self.device_context()

@@ -4,7 +4,8 @@
              between the loader's images after `data.normalize` and those that the model is given (None: another shape)
 ``compared`` the loss compares outputs with labels, in training: loaded and given, numbers of labels; same, whether they are equal
 ``began``    the first forward pass in training begins: difference, the largest of all weights and buffers, from those of the
-             model as torchvision made it (None: other shapes, or another number of them)
+             model as torchvision made it (None: other shapes, or another number of them); frozen, how many parameters do not
+             ask for gradients
 
 Values are compared wherever they lie, in whatever memory format. A difference that is no number is infinite.
 """
@@ -71,7 +72,8 @@ class Observer:
             self.begun = True
             pairs = zip(self.made or (), values := self.values(module))
             apart = [difference(one, other) for one, other in pairs] if len(self.made or ()) == len(values) else [None]
-            self.log.note("began", difference=None if None in apart else max(apart))
+            self.log.note("began", difference=None if None in apart else max(apart),
+                          frozen=sum(not parameter.requires_grad for parameter in module.parameters()))
         if self.batch is not None:
             with self.log.silence():
                 loaded, given = self.batch[0], args[0].detach().cpu()

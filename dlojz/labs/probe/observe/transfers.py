@@ -2,7 +2,7 @@
 
 ``move``        a tensor was copied to another device: source, target, shape, dtype, non_blocking
 ``model.move``  a module was asked to move or convert: kind, how (to, cuda, cpu, half, …), to (its arguments, as text)
-``sync``        the host waited for a value: how, device
+``sync``        the host waited for the device: how (synchronize, empty_cache, or what asked for a value), device
 ``set_device``  the current GPU was chosen: device
 """
 
@@ -24,7 +24,8 @@ class Observer:
     def install(self):
         for name in ("to", "cuda", "cpu", "half", "bfloat16", "double", "float"):
             setattr(nn.Module, name, self.noting(getattr(nn.Module, name), name))
-        torch.cuda.synchronize = self.noting_synchronize(torch.cuda.synchronize)
+        torch.cuda.synchronize = self.noting_wait(torch.cuda.synchronize, "synchronize")
+        torch.cuda.empty_cache = self.noting_wait(torch.cuda.empty_cache, "empty_cache")  # what is given back must be out of use
         torch.cuda.set_device = self.noting_device(torch.cuda.set_device)
 
     def noting(self, original, name):
@@ -42,12 +43,13 @@ class Observer:
 
         return converted
 
-    def noting_synchronize(self, original):
-        def synchronize(device=None):
-            self.log.note("sync", how="synchronize", device="cuda")
-            return original(device)
+    def noting_wait(self, original, how):
+        @functools.wraps(original)
+        def waited(*args, **kwargs):
+            self.log.note("sync", how=how, device="cuda")
+            return original(*args, **kwargs)
 
-        return synchronize
+        return waited
 
     def noting_device(self, original):
         def set_device(device):
@@ -73,8 +75,8 @@ class Observer:
                 self.log.note("move", **found)
 
     def before_call(self, function, args, kwargs):
-        if function is torch.Tensor.tolist:
+        if function in (torch.Tensor.tolist, torch.Tensor.__repr__):  # that is what `print` calls
             with self.log.silence():
                 device = self.log.place(args[0])
             if device != "cpu":
-                self.log.note("sync", how="tolist", device=device)
+                self.log.note("sync", how=function.__name__.strip("_"), device=device)
