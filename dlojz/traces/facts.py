@@ -234,7 +234,10 @@ class Facts:
         """What to know before believing the numbers."""
         left = f"{self.interrupted} of {len(self.trace.steps)} steps did their work more than {INTERRUPTED} times as slowly as " \
                "the one in the middle, as if something else had the cores: they are left out"
-        return [*self.trace.notes, *([left] if self.interrupted else [])]
+        cold = "the first step since the profiler began is among them, without a warm-up: what happens only once is in the " \
+               "numbers"
+        first = any(step.number == 0 and (self.on_gpu or intervals.holds(self.spans, step.begin)) for step in self.trace.steps)
+        return [*self.trace.notes, *([cold] if first else []), *([left] if self.interrupted else [])]
 
     @property
     def on_gpu(self) -> bool:

@@ -295,6 +295,19 @@ def test_an_update_that_takes_most_of_a_step(tmp_path):
     assert "--fused" not in " ".join(traces.diagnose(facts, frozenset(["--fused"])).next)
 
 
+def test_a_first_step_without_a_warm_up_is_said(tmp_path):
+    """Unless it was so slow that it is left out, as one that was interrupted."""
+    said = "the first step since the profiler began is among them"
+    _, facts, _ = told(Cpu().steps(1, work(CONV)), tmp_path)
+    assert any(note.startswith(said) for note in facts.notes)
+
+    def cold(cpu):
+        cpu.op(CONV[0], 20_000 if cpu.events else 500_000, *CONV[2:])
+
+    _, facts, _ = told(Cpu().steps(4, cold), tmp_path)
+    assert facts.steps == 3 and not any(note.startswith(said) for note in facts.notes)
+
+
 def test_what_the_trace_shows_to_be_compiled_is_not_to_be_compiled(tmp_path):
     def body(cpu):
         cpu.op("CompiledFunction", 90_000)
