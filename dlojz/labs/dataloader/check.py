@@ -68,6 +68,9 @@ def draws(run):
 
 
 def groups(run):
+    flat = run.first("no_batches")
+    expect(flat is None, saw=f"`buckets` gives {flat and flat.kind} values one by one",
+           expected="a list of batches, each of them a list of indices", look="dataloader.buckets")
     run.need("batches")
     chance = run.need("by_chance").waste
     look = "dataloader.buckets"
