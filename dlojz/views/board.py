@@ -175,7 +175,9 @@ def _against(run: Run, base: Run, standing: Standing, explicit: bool) -> None:
         standing.ratio = mine / other
         processes = run.start.get("world_size"), base.start.get("world_size")
         scaled = f", with {processes[0]} processes for {processes[1]}" if processes[0] != processes[1] else ""
-        said = f"{words.ratio(standing.ratio)} the {words.number(other)} images/s of {base.name}{scaled}"
+        profiled = [one.name for one in (run, base) if one.args.get("profile")]
+        slowed = f"; {profiled[0]} was profiled, which takes time" if len(profiled) == 1 else ""
+        said = f"{words.ratio(standing.ratio)} the {words.number(other)} images/s of {base.name}{scaled}{slowed}"
         standing.said.append(("compared", said))
     elif explicit:
         who = run if not mine else base

@@ -129,6 +129,14 @@ def test_other_number_of_processes_is_said(tmp_path):
     assert said == "2.00x the 128 images/s of one-001, with 2 processes for 1"
 
 
+def test_a_profiled_run_is_slower_for_that_alone(tmp_path):
+    plain = folder(tmp_path / "plain-001", MEASURED)
+    traced, other = (folder(tmp_path / name, [start(profile=True), *steps(seconds=1.0), end()]) for name in ("a-001", "b-001"))
+    assert rows(views.dashboard(traced, against=plain))["compared"].endswith("; a-001 was profiled, which takes time")
+    assert rows(views.dashboard(plain, against=traced))["compared"].endswith("; a-001 was profiled, which takes time")
+    assert "profiled" not in rows(views.dashboard(traced, against=other))["compared"]
+
+
 def test_against_a_run_that_measured_nothing(tmp_path):
     base = folder(tmp_path / "gpu-001", [start(), OUT_OF_MEMORY])
     assert rows(views.dashboard(record(*MEASURED), base))["compared"] == \
