@@ -111,8 +111,9 @@ def table_html(head: Sequence[str], cells: Sequence[Sequence[str]], bars: Mappin
     """Columns; ``bars``: by heading, how far each cell is filled (0 to 1); ``colours``: by heading, of a dot in each cell."""
     right = _right(head, cells)
     align = ["right" if is_right else "left" for is_right in right]
-    top = "".join(f'<th scope="col" style="text-align: {side}; padding: 3px 8px; border-bottom: 1px solid {LINE}; vertical-align: bottom">'
-                  f'{html.escape(name)}</th>' for name, side in zip(head, align))
+    of_head = f"padding: 3px 8px; border-bottom: 1px solid {LINE}; vertical-align: bottom"
+    top = "".join(f'<th scope="col" style="text-align: {side}; {of_head}">{html.escape(name)}</th>'
+                  for name, side in zip(head, align))
     out = [f"<tr>{top}</tr>"]
     for number, row in enumerate(cells):
         line = []
