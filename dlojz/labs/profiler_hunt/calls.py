@@ -19,7 +19,8 @@ from dlojz.labs.profiler_hunt import bench
 
 BATCH, STEPS = 8, 12
 BATCHES = (8, 32)
-ASKING = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__)  # what reads values without an operation of its own
+# What reads values without an operation of its own; the last is what `print` calls.
+ASKING = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__repr__)
 PUTTING = (torch.Tensor.index_put_, torch.Tensor.index_put, torch.index_put_, torch.index_put)
 SIZED = ("_unique2", "unique_dim", "unique_consecutive", "bincount", "nonzero", "masked_select", "_coalesce")  # by values
 
