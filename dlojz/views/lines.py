@@ -154,7 +154,8 @@ def _figure(found: Sequence[Run], by: str) -> str:
             if name == "loss" and (lost := lost_at(run)) and lost in where[id(run)]:
                 px = panel.px(where[id(run)][lost] / second)
                 svg.cross(px, top + 10, BAD, 5, f"{run.name}: not a number at step {lost}")
-                svg.text(px - 10, top + 15, "not a number", anchor="end", weight=600)
+                room = px - left > 100  # to its left, where the curve has been
+                svg.text(px - 10 if room else px + 10, top + 15, "not a number", anchor="end" if room else "start", weight=600)
     names = [(run.name, RUNS[number % len(RUNS)]) for number, run in enumerate(found)]
     return str(svg) + legend(names) + page.quiet("lines: training steps, dots: validation"
                                                + (", arrows: above the axis, with the value" if above else ""))

@@ -236,6 +236,14 @@ def test_curves_of_a_loss_that_is_lost():
     assert "not a number" in str(view).split("\n")[2]
 
 
+@pytest.mark.parametrize(("at", "anchor"), [(2, "start"), (50, "end")])
+def test_words_beside_a_lost_loss_are_inside_of_the_figure(at, anchor):
+    lost = [step | ({"loss": math.nan} if step["step"] >= at else {}) for step in steps(last=60)]
+    page = views.curves(record(start(total=60), *lost, end())).page
+    x, found = re.search(r'<text x="([\d.]+)"[^>]*text-anchor="(\w+)"[^>]*>not a number<', page).groups()
+    assert found == anchor and 56 < float(x) < 436 - 80 * (anchor == "start")
+
+
 def test_curves_say_what_is_above_the_axis():
     far = {**VALIDATION, "loss": 42.125}
     view = views.curves(record(start(total=60), *steps(last=60, loss=2.5), far, end()))
