@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from dlojz.errors import UsageError
 from dlojz.labs.ddp_advanced import figures
 from dlojz.records import Record
 
@@ -39,6 +40,12 @@ def test_uneven_batches_are_counted():
     page = figures.uneven(5, 7).page
     assert page.count("<title>zeros</title>") == page.count("<title>left out</title>") == 2
     assert page.count("<title>waits</title>") == 1 and page.count("<title>batch 7</title>") == 1
+
+
+@pytest.mark.parametrize("short, long", [(5, 5), (7, 5)])
+def test_even_batches_are_not_drawn_as_uneven(short, long):
+    with pytest.raises(UsageError, match=f"^short={short} and long={long} can't be drawn"):
+        figures.uneven(short, long)
 
 
 def job(name, *errors, state="FAILED"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...errors import UsageError
 from ...jobs.job import Job
 from ...views.page import View, headline, quiet, table, table_html
 from ...views.svg import BAD, CARE, GREY, PHASE, VERMILLION, Svg, legend
@@ -79,7 +80,9 @@ def groups(batches: int = 4) -> View:
 
 @drawing.numbers(short=(1, 10), long=(1, 10))
 def uneven(short: int = 5, long: int = 7) -> View:
-    """Two processes with different numbers of batches, and three ways for them to end."""
+    """Two processes with different numbers of batches, and three ways for them to end. Raises UsageError."""
+    if short >= long:
+        raise UsageError(f"short={short} and long={long} can't be drawn: one process has fewer batches than the other")
     ways = (
         ("as they are", short, "rank 0 waits in its all-reduce for one that never comes", "wait"),
         ("agreed on the smallest number", short, f"{long - short} batches of rank 0 are not trained on", "leave"),
