@@ -78,3 +78,21 @@ def test_copies_that_do_not_wait(run, copy, waits):
     facts = run("--device cuda", {"gpu.batch": body}, gpus=2, local_rank=1)
     moves = facts.all("move", step=2, target="cuda:1")
     assert [(len(move.shape), move.non_blocking) for move in moves] == [(4, not waits), (1, not waits)]
+
+
+@pytest.mark.parametrize("use, backs, waits", [
+    ("images.float()", 0, 0), ("labels.half()", 0, 0), ("images[0].to(torch.int32)", 0, 0), ("labels.cpu()", 1, 0),
+    ("print(labels)", 0, 1), ("torch.cuda.empty_cache()", 0, 1), ("f'{labels[0]}'", 0, 1),
+])
+def test_what_comes_back_from_a_pretended_gpu(run, use, backs, waits):
+    body = f"images = images.to(device)\nlabels = labels.to(device)\nif device.type == 'cuda':\n    {use}"
+    facts = run("--device cuda", {"gpu.batch": body}, gpus=2)
+    assert len(facts.all("move", step=2, target="cpu", by="own")) == backs
+    assert min(1, len(facts.all("sync", step=2, by="own"))) == waits
+
+
+def test_the_loss_that_is_recorded(run):
+    body = "loss = 3 * loss\n(loss / group).backward()"
+    recorded = run("--device cpu", {"amp.backward": body}).all("recorded")
+    assert [step.step for step in recorded] == [1, 2, 3, 4]
+    assert all(step.loss == pytest.approx(3 * step.computed) for step in recorded)
