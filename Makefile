@@ -24,7 +24,7 @@ test: $(VENV)/.dev ## every test
 	$(BIN)/python tools/test.py
 
 lint: $(VENV)/.dev ## ruff
-	$(BIN)/ruff check
+	$(BIN)/python -m ruff check
 
 clean: ## what was installed and built (a workspace stays)
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache
