@@ -1,4 +1,4 @@
-"""Every test: first those that look at times, alone; then the notebooks and the labs, two at a time.
+"""Every test: first those that look at times or start a Slurm, alone; then all others, two at a time.
 
     python tools/test.py [ARGUMENTS OF PYTEST]
 """
@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 
-APART = ["tests/notebooks", "tests/labs"]  # the long ones first
-ROUNDS = [["tests", *(f"--ignore={folder}" for folder in APART)], [*APART, "--numprocesses=2", "--dist=worksteal"]]
+ALONE = ["tests/cluster", "tests/jobs", "tests/traces/test_cpu_traces.py",
+         *(f"tests/test_{name}.py" for name in ("benchmarks", "chronometer", "import", "rollcall", "train", "train_faults"))]
+LONG = ["tests/notebooks", "tests/labs"]  # begin with them
+ROUNDS = [ALONE, [*LONG, "tests", *(f"--ignore={path}" for path in ALONE), "--numprocesses=2", "--dist=worksteal"]]
 
 
 def main(arguments: list[str]) -> int:

@@ -96,7 +96,8 @@ def test_schedule_is_torch_s():
     text = repr(figures.schedule(5, 3, 5, 1, 20))
     assert "steps 6 to 8: warms up" in text and "steps 9 to 13: records" in text and "at the end of step 13." in text
     assert "at the end of steps 5 and 10." in repr(figures.schedule(1, 1, 3, 2, 20))
-    assert "too short for this schedule" in repr(figures.schedule(steps=8))
+    assert "too short for this schedule" in repr(figures.schedule(steps=7))
+    assert "a trace is written then, of no step" in repr(figures.schedule(steps=8))
 
 
 def test_figures_are_text_and_pages():

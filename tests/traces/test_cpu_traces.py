@@ -106,9 +106,9 @@ def test_an_interrupted_step_is_left_out_and_said(tmp_path):
     path = steps_by_hand(tmp_path / "t.json", [1.0, 1.0, 9.0, 1.1], lambda number: usual)
     facts = traces.analyse(traces.read(path))
     assert (facts.steps, facts.interrupted) == (3, 1) and facts.seconds == pytest.approx(3.1e-3 / 3)
-    assert len(facts.notes) == 1 and facts.notes[0].startswith("1 of 4 steps did their work more than 2 times as slowly")
+    assert any(note.startswith("1 of 4 steps did their work more than 2 times as slowly") for note in facts.notes)
     even = traces.analyse(traces.read(steps_by_hand(tmp_path / "u.json", [1.0, 1.2, 1.9, 1.1], lambda number: usual)))
-    assert even.steps == 4 and even.notes == []
+    assert even.steps == 4 and not any("left out" in note for note in even.notes)
 
 
 def test_one_small_operator_that_was_interrupted_is_no_large_one(tmp_path):

@@ -1,6 +1,6 @@
 """channels_last: weights and images lie as NHWC in memory, from the start and through all layers; shapes stay as they are."""
 
-from dlojz.labs.batches import those_of_the_loader
+from dlojz.labs.batches import as_it_was_made, those_of_the_loader
 from dlojz.labs.checking import expect
 
 AS_NHWC = ("channels_last", "either")  # a 1x1 kernel, or an image of 1x1 pixels, lies the same in both formats
@@ -73,15 +73,8 @@ def stays_as_it_came(run):
 
 def has_the_same_values(run, when):
     """A memory format says where numbers lie, and not which they are."""
-    began = run.need("began")
-    expect(began.difference == 0,
-           saw=f"{when} the model's weights are others than those that it was made with, or stand in other places",
-           expected="each weight keeps its value and its place in the tensor: only the order in memory changes",
-           look="channels_last.model")
-    expect(not began.frozen,
-           saw=f"{when} {began.frozen} of the model's parameters do not ask for gradients",
-           expected="all of them learn, as before",
-           look="channels_last.model")
+    as_it_was_made(run, when, "channels_last.model",
+                   weights="each weight keeps its value and its place in the tensor: only the order in memory changes")
     for batch in run.all("batch"):
         expect(batch.dtype == "uint8",
                saw=f"{when}, step {batch.step + 1}, the images are {batch.dtype} before they are normalised",

@@ -1,6 +1,6 @@
 """gpu: the model, the images and the labels are on the GPU of this process, and stay there."""
 
-from dlojz.labs.batches import those_of_the_loader
+from dlojz.labs.batches import as_it_was_made, those_of_the_loader
 from dlojz.labs.checking import expect
 
 SAME = "on the device are the same numbers, in the same order"
@@ -52,15 +52,7 @@ def trains_on(run, device, when, non_blocking=False):
            saw=f"{when}, the model is moved in every step",
            expected="it goes to the device once, before the optimizer is made",
            look=again)
-    began = run.need("began")
-    expect(began.difference == 0,
-           saw=f"{when}, the model's weights are others than those that it was made with",
-           expected="they are the same on the device",
-           look="gpu.model")
-    expect(not began.frozen,
-           saw=f"{when}, {began.frozen} of the model's parameters do not ask for gradients",
-           expected="all of them learn, as before",
-           look="gpu.model")
+    as_it_was_made(run, when, "gpu.model", weights="they are the same on the device")
 
     back = run.every_step("move", target="cpu", by="own")
     expect(back is None,

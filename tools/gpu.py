@@ -1,0 +1,84 @@
+"""What only GPUs can show, one part after the other and each within its time. CI has no GPU: run this before a release.
+
+    python tools/gpu.py OUT [PART ...] [--minutes M]
+
+What each part printed is in ``OUT/PART.log``, what was measured in ``OUT/results`` (see docs/day2.md); at the end stands a line
+for each part. A part that runs out of time is interrupted, and tells what it had until then.
+"""
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PYTEST = ["-m", "pytest", "-p", "no:cacheprovider", "--durations=10"]
+MANY = ["--numprocesses=4", "--dist=worksteal"]
+JPEG = ["-m", "dlojz.data", "{data}", "--images", "25600", "--mean-kb", "50"]
+DAY2 = ["-m", "dlojz.benchmarks.day2", "--data", "{data}", "--out", "{out}/results"]
+# Part -> what it costs beside the others, and its commands: Python's arguments ({data}: a folder for images, {out}: for results).
+PARTS = {
+    "tests": (3, [[*PYTEST, "-m", "gpu", "tests"]]),
+    "checks": (3, [[*PYTEST, *MANY, "tests/labs/test_checks.py", "tests/labs/test_probe_pretend.py"]]),
+    "notebooks": (4, [[*PYTEST, *MANY, "tests/notebooks"]]),
+    "feeding": (8, [JPEG, [*DAY2, "loader", "augment"]]),
+    "ranks": (4, [[*DAY2, "scaling", "metrics", "syncbn", "unused"]]),
+    "ladder": (4, [["-m", "dlojz.benchmarks.ladder", "--json", "{out}/results/ladder.json"]]),
+}
+
+
+def run(command: list[str], log, limit: float) -> str:
+    """Runs Python with these arguments for at most ``limit`` seconds; returns how it ended."""
+    process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                               env=os.environ | {"PYTHONUNBUFFERED": "1"})
+    try:
+        code = process.wait(limit)
+        return "done" if not code else f"exit code {code}"
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)  # pytest tells what failed until then
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(15)
+        return "out of time"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def main(argv=None) -> int:
+    parser = argparse.ArgumentParser(prog="python tools/gpu.py", description=__doc__.split("\n")[0])
+    parser.add_argument("out", type=Path, help="folder for logs and results")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)} (all of them)")
+    parser.add_argument("--minutes", type=float, default=60, help="for all of it (%(default)s)")
+    args = parser.parse_args(argv)
+    if unknown := [name for name in args.parts if name not in PARTS]:
+        parser.error(f"there is no part {unknown[0]!r}: expected are {', '.join(PARTS)}")
+    out = args.out.resolve()
+    (out / "results").mkdir(parents=True, exist_ok=True)
+    data = out / "jpeg"
+    end = time.monotonic() + 60 * args.minutes
+    parts, ended = args.parts or list(PARTS), {}
+    for number, name in enumerate(parts):
+        weight, commands = PARTS[name]
+        share = weight / sum(PARTS[other][0] for other in parts[number:])
+        limit = time.monotonic() + share * (end - time.monotonic())
+        begun = time.monotonic()
+        with open(out / f"{name}.log", "w") as log:
+            for command in commands:
+                said = run([word.format(data=data, out=out) for word in command], log, limit - time.monotonic())
+                if said != "done":
+                    break
+        ended[name] = f"{name:<12}{said:<16}{time.monotonic() - begun:>7.0f} s"
+        print("\n".join((out / f"{name}.log").read_text(errors="replace").splitlines()[-25:]), flush=True)
+    shutil.rmtree(data, ignore_errors=True)
+    print("\n" + "\n".join(ended.values()))
+    return int(any(" done " not in line for line in ended.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
