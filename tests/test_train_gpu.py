@@ -12,7 +12,7 @@ import sys
 import pytest
 import torch
 from test_train_resume import DIES_AT
-from training import LIMIT, SCRIPT, TESTS, Training, environment
+from training import LIMIT, SCRIPT, TESTS, Training, environment, same
 
 from dlojz import records
 
@@ -49,24 +49,6 @@ def train(folder, data, *argv, before="", code=0):
     return records.read(folder), torch.load(folder / "checkpoint.pt", weights_only=True)
 
 
-def alike(one, other, where="") -> None:
-    """Tensors but for rounding, all else equal."""
-    if isinstance(one, dict):
-        assert one.keys() == other.keys(), where
-        for key in one:
-            alike(one[key], other[key], f"{where}.{key}")
-    elif isinstance(one, (list, tuple)):
-        assert len(one) == len(other), where
-        for number, (a, b) in enumerate(zip(one, other)):
-            alike(a, b, f"{where}[{number}]")
-    elif isinstance(one, torch.Tensor) and one.is_floating_point():
-        torch.testing.assert_close(one, other, rtol=0.02, atol=2e-3, msg=lambda text: f"{where}: {text}")
-    elif isinstance(one, torch.Tensor):
-        assert torch.equal(one, other), where
-    else:
-        assert one == other, where
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_stopped_and_resumed(tmp_path, training_images, kind):
     argv = ("-e", 3, "--checkpoint-every", 2, *KINDS[kind])
@@ -83,4 +65,4 @@ def test_killed_stopped_and_resumed(tmp_path, training_images, kind):
     assert [step["lr"] for step in resumed.steps] == [step["lr"] for step in straight.steps]
     losses, wanted = ([step["loss"] for step in run.steps] for run in (resumed, straight))
     assert losses == pytest.approx(wanted, rel=0.01)
-    alike(checkpoint, expected)
+    same(checkpoint, expected, rounding=2e-3)

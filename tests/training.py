@@ -215,17 +215,19 @@ class Training:
             run.signal_group(signal.SIGKILL)
 
 
-def same(one, other, where="") -> None:
-    """Assert that two nested structures are equal to the last bit."""
+def same(one, other, where="", rounding: float = 0.0) -> None:
+    """Assert that two nested structures are equal to the last bit, or their floating tensors but for ``rounding``."""
     assert type(one) is type(other), where
     if isinstance(one, dict):
         assert one.keys() == other.keys(), where
         for key in one:
-            same(one[key], other[key], f"{where}.{key}")
+            same(one[key], other[key], f"{where}.{key}", rounding)
     elif isinstance(one, (list, tuple)):
         assert len(one) == len(other), where
         for number, (a, b) in enumerate(zip(one, other)):
-            same(a, b, f"{where}[{number}]")
+            same(a, b, f"{where}[{number}]", rounding)
+    elif isinstance(one, torch.Tensor) and one.is_floating_point() and rounding:
+        assert torch.allclose(one, other, rtol=rounding, atol=rounding), f"{where} differs by {(one - other).abs().max()}"
     elif isinstance(one, torch.Tensor):
         assert torch.equal(one, other), f"{where} differs"
     else:
