@@ -10,8 +10,7 @@ import sys
 
 ALONE = ["tests/cluster", "tests/jobs", "tests/traces/test_cpu_traces.py",
          *(f"tests/test_{name}.py" for name in ("benchmarks", "chronometer", "import", "rollcall", "train", "train_faults"))]
-LONG = ["tests/notebooks", "tests/labs"]  # begin with them
-ROUNDS = [ALONE, [*LONG, "tests", *(f"--ignore={path}" for path in ALONE), "--numprocesses=2", "--dist=worksteal"]]
+ROUNDS = [ALONE, ["tests", *(f"--ignore={path}" for path in ALONE), "--numprocesses=2", "--dist=worksteal"]]
 
 
 def main(arguments: list[str]) -> int:
