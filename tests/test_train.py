@@ -13,10 +13,11 @@ import pytest
 import torch
 import torchvision
 import training_models  # noqa: F401  registers small models
-from training import LIMIT, SCRIPT, environment, free_port, make_images, same, until
+from training import LIMIT, SCRIPT, environment, make_images, same, until
 
 from dlojz import records
 from dlojz.labs import fences
+from dlojz.labs.probe import reserved_port
 
 SMALL = ("--model", "squeezenet1_1", "--image-size", "32", "-b", "4", "--lr", "0.01", "--num-workers", "0")
 
@@ -331,8 +332,10 @@ def test_python_train_py(tmp_path, training_images):
 
 
 def test_torchrun(tmp_path, training_images):
-    done = python("-m", "torch.distributed.run", "--nproc-per-node", 2, "--master-port", free_port(), SCRIPT, *SMALL, "-b", 2,
-                  "--data", training_images, "--test", "--test-steps", 3, "--run-dir", tmp_path / "run", "--accumulate", 2)
+    with reserved_port() as port:
+        done = python("-m", "torch.distributed.run", "--nproc-per-node", 2, "--master-port", port, SCRIPT, *SMALL,
+                      "-b", 2, "--data", training_images, "--test", "--test-steps", 3, "--run-dir", tmp_path / "run",
+                      "--accumulate", 2)
     assert done.returncode == 0, done.stderr
     record = records.read(tmp_path / "run")
     assert record.end["status"] == "completed" and record.start["world_size"] == 2 and len(record.steps) == 3

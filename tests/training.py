@@ -6,7 +6,6 @@ import json
 import os
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ import torch
 from PIL import Image
 
 from dlojz import records
+from dlojz.labs.probe import reserved_port
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
@@ -46,12 +46,6 @@ def make_images(root: Path, train: int, val: int, classes=("cat", "dog"), size=(
             image = Image.fromarray(pixels.numpy()).resize(size, Image.Resampling.BICUBIC)
             image.save(root / split / classes[n % len(classes)] / f"{n:03}.jpg", quality=95)
     return root
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -177,6 +171,7 @@ class Training:
     def __init__(self, server: Server, tmp: Path, data: Path):
         self.server, self.tmp, self.data = server, tmp, data
         self.started: list[Run] = []
+        self.ports = contextlib.ExitStack()
 
     def start(self, name: str, *argv, data=None, env=None, before="", log="") -> Run:
         folder = self.tmp / name
@@ -196,7 +191,7 @@ class Training:
         if world == 1:
             return [self.start(name, *argv, before=before[0], env=env, **how)]
         env = {"WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
-               "MASTER_PORT": str(free_port()), **(env or {})}
+               "MASTER_PORT": str(self.ports.enter_context(reserved_port())), **(env or {})}
         return [self.start(name, *argv, before=before[rank], log=f".{rank}" if rank else "", **how,
                            env=env | {"RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(world)]
 
@@ -213,6 +208,7 @@ class Training:
             if run.code is None:
                 run.kill()
             run.signal_group(signal.SIGKILL)
+        self.ports.close()
 
 
 def same(one, other, where="", rounding: float = 0.0) -> None:

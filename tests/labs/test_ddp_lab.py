@@ -2,13 +2,11 @@
 
 import json
 import os
-import socket
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
 import torch
+from together import run_together
 
 from dlojz import paths, workspace
 from dlojz.errors import UsageError
@@ -26,23 +24,10 @@ def two(command, folder, **more):
     """Two real processes that find each other; what each of them prints. They are ended after two minutes.
 
     What torch and gloo log under load is not theirs: stderr, and lines such as `[Gloo] …`."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "DLOJZ"))}
-    env |= {"PYTHONPATH": str(paths.PACKAGE.parent), "OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": port, "DLOJZ_RUN": str(folder), "DLOJZ_SCALE": "ci", "DLOJZ_SITE": "laptop",
-            "CUDA_VISIBLE_DEVICES": ""}
+    env = {"PYTHONPATH": str(paths.PACKAGE.parent), "OMP_NUM_THREADS": "1", "DLOJZ_RUN": str(folder), "DLOJZ_SCALE": "ci",
+           "DLOJZ_SITE": "laptop", "CUDA_VISIBLE_DEVICES": ""}
     env |= {name: os.environ[name] for name in ("DLOJZ_CACHE",) if name in os.environ} | more
-    started = [subprocess.Popen([sys.executable, *command], cwd=folder, env=env | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
-    try:
-        said = [process.communicate(timeout=120) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-    assert [process.returncode for process in started] == [0, 0], said
+    said = run_together(command, 2, timeout=120, drop=("SLURM", "DLOJZ"), cwd=folder, env=env)
     return ["".join(line for line in printed.splitlines(True) if not line.startswith("[")) for printed, _ in said]
 
 

@@ -1,13 +1,10 @@
 """The diagnosis of real traces of small trainings on the CPU, each with a planted cause (cpu_programs.py)."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from together import run_together
 
 from dlojz import traces
 
@@ -24,22 +21,8 @@ CASES = [(pattern, program) for pattern, programs in (ALONE | TOGETHER).items() 
 
 
 def run(folder: Path, world: int, *programs: str) -> None:
-    env = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
-    env |= {"KINETO_LOG_LEVEL": "6", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    if world > 1:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        env |= {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    command = [sys.executable, HERE / "cpu_programs.py", folder, *programs]
-    ranks = [subprocess.Popen(command, env=env | ({"RANK": str(rank)} if world > 1 else {}), text=True, stderr=subprocess.PIPE)
-             for rank in range(world)]
-    try:
-        said = [rank.communicate(timeout=150)[1] for rank in ranks]
-        assert not any(rank.returncode for rank in ranks), said
-    finally:
-        for rank in ranks:
-            rank.kill()
+    run_together([HERE / "cpu_programs.py", folder, *programs], world, timeout=150,
+                 env={"KINETO_LOG_LEVEL": "6", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""})
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,12 @@
 """On a machine with a GPU: the diagnosis of real traces with a planted cause, and the busy share beside the Chronometer's."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from together import run_together
 
 from dlojz import records, traces
 
@@ -34,23 +34,9 @@ needs_two = pytest.mark.skipif(gpus() < 2, reason="needs two CUDA devices")
 
 
 def run(folder: Path, *programs: str, world: int = 1, backend: str = "gloo") -> None:
-    env = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE.parents[1]), env.get("PYTHONPATH")]))
-    if world > 1:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        env |= {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "BACKEND": backend}
-    command = [sys.executable, HERE / "gpu_programs.py", folder, *programs]
-    ranks = [subprocess.Popen(command, text=True, stderr=subprocess.PIPE,
-                              env=env | ({"RANK": str(rank), "LOCAL_RANK": str(rank)} if world > 1 else {}))
-             for rank in range(world)]
-    try:
-        said = [rank.communicate(timeout=280)[1] for rank in ranks]
-        assert not any(rank.returncode for rank in ranks), said
-    finally:
-        for rank in ranks:
-            rank.kill()
+    search = os.pathsep.join(filter(None, [str(HERE.parents[1]), os.environ.get("PYTHONPATH")]))
+    run_together([HERE / "gpu_programs.py", folder, *programs], world, timeout=280,
+                 env={"PYTHONPATH": search, "BACKEND": backend})
 
 
 def facts_of(folder: Path, program: str) -> traces.Facts:

@@ -21,9 +21,9 @@ from pathlib import Path
 from ...sites import gpus
 from . import observe as observers
 from .facts import Event, Facts, Unfinished, lost_another
-from .session import HostLost, Limits, Session
+from .session import HostLost, Limits, Session, reserved_port
 
-__all__ = ["Event", "Facts", "HostLost", "Limits", "Probe", "Session", "Unfinished", "lost_another"]
+__all__ = ["Event", "Facts", "HostLost", "Limits", "Probe", "Session", "Unfinished", "lost_another", "reserved_port"]
 
 SMALL = "--model probe_net --image-size 32 --batch-size 4 --test --test-steps 4"  # on 16 images: one epoch
 

@@ -66,6 +66,7 @@ class Session:
     """Starts the host of a check, its runs, and ends them. Use as a context; `close` may be called at any time."""
 
     def __init__(self, limits: Limits | None = None, python: str = sys.executable):
+        self._ports = contextlib.ExitStack()
         self.begin(limits)
         self.folder = Path(tempfile.mkdtemp(prefix="dlojz-check-"))
         self.mark = f"{MARK}={secrets.token_hex(8)}"
@@ -120,7 +121,8 @@ class Session:
         root = os.path.realpath(root)
         folder = self.folder / f"run{len(self._processes)}"
         folder.mkdir()
-        port = _free_port() if ranks > 1 else None
+        if ranks > 1:
+            port = self._ports.enter_context(reserved_port())
         started = []
         for rank in range(ranks):
             number = len(self._processes)
@@ -142,6 +144,7 @@ class Session:
         """Another check with the same host: its time starts anew."""
         self.limits = limits or Limits()
         self.seconds, self.begun, self.output = self.limits.seconds, None, b""
+        self._ports.close()
 
     def wait(self, run: list[Process]) -> None:
         """Until all processes of a run have ended, or were ended. Raises HostLost."""
@@ -184,6 +187,7 @@ class Session:
         self._kill_all()  # what the host had adopted
         self._host.stdout.close()
         os.close(self._reply)
+        self._ports.close()
         self._host = None
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -326,10 +330,17 @@ def _sensible_memory() -> int:
     return most
 
 
-def _free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
+@contextlib.contextmanager
+def reserved_port():
+    """A port of 127.0.0.1 that nobody else is given as a free one until the context ends.
+
+    Who asks for that very port may still listen on it, as torch's store does: both set SO_REUSEADDR, and what holds the port
+    here never listens. A port that is merely looked up and given back is, on a busy node, soon somebody else's.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
 def _bmp(size: int, draw: random.Random) -> bytes:
