@@ -3,7 +3,8 @@
     python tools/gpu.py OUT [PART ...] [--minutes M]
 
 What each part printed is in ``OUT/PART.log``, what was measured in ``OUT/results`` (see docs/day2.md); at the end stands a line
-for each part. A part that runs out of time is interrupted, and tells what it had until then.
+for each part. A part that runs out of time is interrupted, and tells what it had until then. The parts that need two GPUs are
+left out where there is one.
 """
 
 import argparse
@@ -13,41 +14,58 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from dlojz import machine, sites  # noqa: E402
+from dlojz.jobs import processes  # noqa: E402
+
 PYTEST = ["-m", "pytest", "-p", "no:cacheprovider", "--durations=10"]
-MANY = ["--numprocesses=4", "--dist=worksteal"]
+MANY = [f"--numprocesses={max(2, machine.cores_allowed() * 2 // 3)}", "--dist=worksteal", "-v"]
 JPEG = ["-m", "dlojz.data", "{data}", "--images", "25600", "--mean-kb", "50"]
 DAY2 = ["-m", "dlojz.benchmarks.day2", "--data", "{data}", "--out", "{out}/results"]
-# Part -> what it costs beside the others, and its commands: Python's arguments ({data}: a folder for images, {out}: for results).
+# Part -> the GPUs that it needs, what it costs beside the others, and its commands: Python's arguments ({data}: a folder for
+# images, {out}: for results). What looks at times runs alone.
 PARTS = {
-    "tests": (3, [[*PYTEST, "-m", "gpu", "tests"]]),
-    "checks": (3, [[*PYTEST, *MANY, "tests/labs/test_checks.py", "tests/labs/test_probe_pretend.py"]]),
-    "notebooks": (4, [[*PYTEST, *MANY, "tests/notebooks"]]),
-    "feeding": (8, [JPEG, [*DAY2, "loader", "augment"]]),
-    "ranks": (4, [[*DAY2, "scaling", "metrics", "syncbn", "unused"]]),
-    "ladder": (4, [["-m", "dlojz.benchmarks.ladder", "--json", "{out}/results/ladder.json"]]),
+    "checks": (1, 3, [[*PYTEST, *MANY, "tests/labs/test_checks.py", "tests/labs/test_probe_pretend.py"]]),
+    "notebooks": (1, 5, [[*PYTEST, *MANY, "tests/notebooks", "-k", "executes"]]),
+    "resume": (1, 2, [[*PYTEST, "--numprocesses=5", "-v", "tests/test_train_gpu.py"]]),
+    "traces": (1, 3, [[*PYTEST, "-v", "-m", "gpu", "tests/test_chronometer.py", "tests/traces"]]),
+    "ddp": (2, 3, [[*PYTEST, *MANY, "tests/notebooks", "-k", "executes and (day2_2 or day2_3)"]]),
+    "breaks": (2, 3, [[*PYTEST, "-v", "-m", "gpu", "tests/labs/test_breaks.py"]]),
+    "feeding": (1, 8, [JPEG, [*DAY2, "loader", "augment"]]),
+    "ranks": (2, 4, [[*DAY2, "scaling", "metrics", "syncbn", "unused"]]),
+    "ladder": (1, 4, [["-m", "dlojz.benchmarks.ladder", "--json", "{out}/results/ladder.json"]]),
 }
+TELLING = 40  # seconds for pytest to end its workers and to tell what failed until then
 
 
 def run(command: list[str], log, limit: float) -> str:
-    """Runs Python with these arguments for at most ``limit`` seconds; returns how it ended."""
+    """Runs Python with these arguments for at most ``limit`` seconds, and ends all that it started; returns how it ended."""
+    mark = f"KIT_PART={os.getpid()}-{time.monotonic_ns()}"
     process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-                               env=os.environ | {"PYTHONUNBUFFERED": "1"})
+                               env=os.environ | {"PYTHONUNBUFFERED": "1"} | dict([mark.split("=")]))
     try:
         code = process.wait(limit)
         return "done" if not code else f"exit code {code}"
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)  # pytest tells what failed until then
+        process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(15)
+            process.wait(TELLING)
         return "out of time"
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        for _ in range(50):  # jobs and kernels have sessions of their own, and would disturb the next part
+            if not (left := processes.marked(mark)):
+                break
+            processes.send(left, signal.SIGKILL)
+            time.sleep(0.1)
 
 
 def main(argv=None) -> int:
@@ -60,12 +78,14 @@ def main(argv=None) -> int:
         parser.error(f"there is no part {unknown[0]!r}: expected are {', '.join(PARTS)}")
     out = args.out.resolve()
     (out / "results").mkdir(parents=True, exist_ok=True)
-    data = out / "jpeg"
+    data = Path(tempfile.mkdtemp(prefix="dlojz-gpu-")) / "jpeg"
     end = time.monotonic() + 60 * args.minutes
-    parts, ended = args.parts or list(PARTS), {}
+    gpus = len(sites.gpus())
+    ended = {name: f"{name:<12}needs {PARTS[name][0]} GPUs" for name in args.parts if PARTS[name][0] > gpus}
+    parts = [name for name in args.parts or PARTS if PARTS[name][0] <= gpus]
     for number, name in enumerate(parts):
-        weight, commands = PARTS[name]
-        share = weight / sum(PARTS[other][0] for other in parts[number:])
+        _, weight, commands = PARTS[name]
+        share = weight / sum(PARTS[other][1] for other in parts[number:])
         limit = time.monotonic() + share * (end - time.monotonic())
         begun = time.monotonic()
         with open(out / f"{name}.log", "w") as log:
@@ -75,7 +95,7 @@ def main(argv=None) -> int:
                     break
         ended[name] = f"{name:<12}{said:<16}{time.monotonic() - begun:>7.0f} s"
         print("\n".join((out / f"{name}.log").read_text(errors="replace").splitlines()[-25:]), flush=True)
-    shutil.rmtree(data, ignore_errors=True)
+    shutil.rmtree(data.parent, ignore_errors=True)
     print("\n" + "\n".join(ended.values()))
     return int(any(" done " not in line for line in ended.values()))
 

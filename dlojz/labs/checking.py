@@ -173,6 +173,9 @@ def _stopped(facts: Facts, where: Places) -> tuple[str, str]:
         return CANNOT_CHECK, f"{message}\nThat line asks for something that only a real GPU has: check it on a machine with one."
     if ended.how == "broken":
         return CANNOT_CHECK, f"{message}\nThat is a fault of the kit, not of your file."
+    if ended.how == "busy":
+        return CANNOT_CHECK, (f"{message}\nToo much else runs on this machine, or your file starts too many processes: nothing "
+                              "is known of your answer. Check again when less is going on.")
     missing = next((name for name in where.beside() if not (where.folder / name).exists()), None)
     if missing and not own:
         return CANNOT_CHECK, f"{message}\n{workspace.missing(where.folder, missing)}."

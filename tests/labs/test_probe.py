@@ -16,7 +16,7 @@ from dlojz.jobs import processes
 from dlojz.labs import catalogue, checking, fences
 from dlojz.labs.checking import run_check
 from dlojz.labs.outcome import CANNOT_CHECK, SOLVED, WRONG
-from dlojz.labs.probe import Limits, Probe, Session
+from dlojz.labs.probe import Limits, Probe, Session, session
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for what is left in /proc")
 PLENTY = Limits(seconds=60)
@@ -80,6 +80,43 @@ def test_never_ends(tmp_path, shared, code):
 
 def test_a_check_answers_within_20_seconds_with_five_of_them_for_importing_torch():
     assert Limits().seconds <= 15
+
+
+def test_waiting_for_a_processor_does_not_count(tmp_path, shared, monkeypatch):
+    """Beside many others a right answer takes longer: that makes it no wrong one."""
+    begun = time.monotonic()
+    monkeypatch.setattr(session, "_processor", lambda pid: (0.0, 0.9 * (time.monotonic() - begun)))
+    file = script(tmp_path, fence="import time; time.sleep(0.6)\n")  # in each of four steps
+    outcome = run_check("gpu", file.parent, Limits(seconds=2), shared)
+    assert outcome.state == SOLVED and outcome.seconds > 2.4, outcome
+
+
+def test_a_machine_that_is_too_busy_says_nothing_of_the_answer(tmp_path, shared, monkeypatch):
+    begun = time.monotonic()
+    monkeypatch.setattr(session, "_processor", lambda pid: (0.0, time.monotonic() - begun))
+    outcome = run_check("gpu", script(tmp_path, fence="while True: pass\n").parent, Limits(seconds=2), shared)
+    assert outcome.state == CANNOT_CHECK and 5.9 < outcome.seconds < 15
+    assert "waited for a processor for" in outcome.message and "Check again" in outcome.message
+
+
+def test_what_the_runs_take_from_each_other_counts(tmp_path, shared, monkeypatch):
+    begun = time.monotonic()
+    monkeypatch.setattr(session, "_processor", lambda pid: (0.5 * (time.monotonic() - begun),) * 2)  # four of them
+    outcome = run_check("gpu", script(tmp_path, fence="while True: pass\n").parent, Limits(seconds=2), shared)
+    assert outcome.state == WRONG and "still running after 2 seconds" in outcome.message, outcome
+
+
+def test_what_the_kernel_counts_as_waiting_for_a_processor():
+    ours = min(os.sched_getaffinity(0))
+    busy = [subprocess.Popen(["taskset", "-c", str(ours), sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    try:
+        time.sleep(3)
+        used, waited = map(sum, zip(*(session._processor(process.pid) for process in busy)))
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert used < 4 and 3 < waited < 9 and session._processor(busy[0].pid) == (0.0, 0.0)  # each has a third, or less
 
 
 def test_never_ends_elsewhere(tmp_path, nothing_left):

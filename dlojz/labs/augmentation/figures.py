@@ -226,7 +226,8 @@ def border(count: int = 4000) -> View:
     lam, _, centres = augment.draw(count, 1.0, np.random.default_rng(5))
     box = augment.boxes(lam, centres, 224, 224)
     kept = 1 - ((box[:, 2] - box[:, 0]) * (box[:, 3] - box[:, 1])).double() / 224**2
-    cut = float((kept > lam + 0.01).double().mean())
+    half = ((1 - lam).sqrt() / 2)[:, None]
+    cut = float(((centres < half) | (centres > 1 - half)).any(1).double().mean())
     svg = Svg(900, 300, "boxes at the border, and what lambda becomes")
     svg.rect(40, 50, 180, 180, GREY, opacity=0.25, stroke="currentColor")
     x, y, half = 40 + 0.8 * 180, 50 + 0.15 * 180, 0.6 * 180 / 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import multiprocessing
 import os
 import random
 import re
@@ -195,7 +196,7 @@ def starts(workers: int = 2, image_size: int = 64, batch_size: int = 8, epochs: 
     cells = [[name, *(words.seconds(value) for value in values)] for name, values in waited.items()]
     longest = max(max(values) for values in waited.values())
     bars = {head[i + 1]: [values[i] / longest for values in waited.values()] for i in range(epochs)}
-    said = f"{batch_size} images of {image_size} px a batch; a worker is a copy (fork) of this process."
+    said = f"{batch_size} images of {image_size} px a batch; a worker is started by `{multiprocessing.get_start_method()}`."
     page = headline(title) + table_html(head, cells, bars) + quiet(said)
     return View(title, "\n".join([title, table(head, cells), said]), page)
 

@@ -114,8 +114,8 @@ class Facts:
 
         ``asked_of``: the names in the trainee's file that a call has used where it stopped, outside of that file.
 
-        ``how`` is completed, error, exit or signal; time, memory, processes or alone where we ended it; broken where the probe
-        itself failed.
+        ``how`` is completed, error, exit or signal; time, busy, memory, processes or alone where we ended it; broken where the
+        probe itself failed.
         """
         process, events = self._process, self.events
         status = process.status or 0
@@ -127,6 +127,8 @@ class Facts:
             return ending(where, "processes", f"starts more than {self._session.limits.processes} processes")
         if process.killed == "time":
             return ending(self._stood(), "time", f"was still running after {self._seconds:.0f} seconds{self._where_all_stood()}")
+        if process.killed == "busy":
+            return ending({}, "busy", f"waited for a processor for {self._session.waited:.0f} seconds")
         if process.killed == "memory":
             return ending(self._stood(), "memory", f"needs more than {self._session.limits.memory / 1e9:.1f} GB of memory")
         if process.killed == "alone":

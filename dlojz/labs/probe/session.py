@@ -28,6 +28,7 @@ FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "PMIX_", "PMI_", "DLOJZ_", "TORCHELASTI
 OURS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTHONUNBUFFERED", "PYTHONSTARTUP")
 START = 120.0  # seconds in which torch must be imported
 GUARD_EVERY = 0.1
+BUSY = 2
 ALONE = 5.0  # seconds that the other processes of a run are given once one has failed
 TAIL = 20_000  # bytes of output that are kept
 
@@ -40,7 +41,8 @@ class HostLost(Exception):
 class Limits:
     """Of one check: ``seconds`` for all its runs together, from the first on, and twice that where a run has several processes;
     ``processes`` of each run, and bytes of ``memory`` of all at a time. Importing torch comes before; with it a check takes less
-    than 20 seconds."""
+    than 20 seconds. Time in which the runs are ready and do not even get one processor, since others use them, does not count, up
+    to BUSY times the seconds: a right answer is no wrong one because many check theirs at once."""
 
     seconds: float = 15.0
     processes: int = 64
@@ -57,7 +59,7 @@ class Process:
     pid: int | None = None
     identity: dict | None = None
     status: int | None = None
-    killed: str = ""  # "time", "memory", "processes", "alone": why we ended it
+    killed: str = ""  # "time", "busy", "memory", "processes", "alone": why we ended it
     ended: float = 0.0
     env: dict = field(default_factory=dict)
 
@@ -71,7 +73,6 @@ class Session:
         self.folder = Path(tempfile.mkdtemp(prefix="dlojz-check-"))
         self.mark = f"{MARK}={secrets.token_hex(8)}"
         self._processes: dict[int, Process] = {}
-        self._guarded = 0.0
         self._replies = b""
         self._ready = False
         try:
@@ -144,6 +145,7 @@ class Session:
         """Another check with the same host: its time starts anew."""
         self.limits = limits or Limits()
         self.seconds, self.begun, self.output = self.limits.seconds, None, b""
+        self._guarded, self.waited, self._used = time.monotonic(), 0.0, {}
         self._ports.close()
 
     def wait(self, run: list[Process]) -> None:
@@ -248,12 +250,17 @@ class Session:
         now = time.monotonic()
         if now < self._guarded + GUARD_EVERY:
             return
-        self._guarded = now
+        since, self._guarded = now - self._guarded, now
         running = self._running()
         if not running:
             return
-        if self.begun is not None and now > self.begun + self.seconds:
-            self._end(running, "time")
+        before, self._used = self._used, {process.pid: _processor(process.pid) for process in running}
+        used, waited = zip(*([now - was for now, was in zip(spent, before.get(pid, (0.0, 0.0)))]
+                             for pid, spent in self._used.items()))
+        self.waited += max(0.0, min(max(waited), since - sum(used)))
+        most = BUSY * self.seconds
+        if self.begun is not None and now > self.begun + self.seconds + min(self.waited, most):
+            self._end(running, "time" if self.waited < most else "busy")
             return
         pids = self.descendants()
         if len(pids) > self.limits.processes * len(running):  # each run counts its own, and says which line started one too many
@@ -319,6 +326,16 @@ def _memory_shared_out(pid: int) -> int:
         return 1024 * sum(int(found[name].split()[0]) for name in (b"Pss_Anon", b"Pss_Shmem") if name in found)
     except (OSError, ValueError):
         return 0
+
+
+def _processor(pid: int) -> tuple[float, float]:
+    """Seconds in which this process had a processor, and in which it was ready and had none; 0 where no kernel counts them."""
+    try:
+        with open(f"/proc/{pid}/schedstat") as file:
+            used, waited, _ = file.read().split()
+            return int(used) / 1e9, int(waited) / 1e9
+    except (OSError, ValueError):
+        return 0.0, 0.0
 
 
 def _sensible_memory() -> int:
