@@ -114,21 +114,21 @@ def test_many_processes_at_once_draw_it_once(cache, count):
 
 
 def test_a_kill_half_way_leaves_nothing_that_passes_for_complete(cache, monkeypatch, capfd):
-    first = start(cache, 70, 20)
+    first = start(cache, 200, 50)
     until(lambda: len(list(cache.glob(".*.part-*/*/*/*.jpg"))) > 5)
     first.kill()
     first.communicate()
-    assert not photos.place(70, 20).exists()
+    assert not photos.place(200, 50).exists()
     until(lambda: not drawing(cache))  # its helpers end by themselves
     monkeypatch.setattr(photos, "STALE", 1.0)
-    folder = photos.folder(70, 20)
-    assert len(files(folder)) == 90
+    folder = photos.folder(200, 50)
+    assert len(files(folder)) == 250
     assert [entry.name for entry in cache.iterdir()] == [folder.name]
     assert "another process makes" in capfd.readouterr().err
 
 
 def test_ctrl_c_leaves_nothing(cache):
-    process = start(cache, 70, 20, start_new_session=True)
+    process = start(cache, 2000, 200, start_new_session=True)  # more than can be drawn before it hears of it
     until(lambda: len(list(cache.glob(".*.part-*/*/*/*.jpg"))) > 5)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
@@ -188,7 +188,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
 
 
 def test_a_process_that_dies_while_drawing(cache):
-    process = start(cache, 70, 20)
+    process = start(cache, 2000, 200)
     until(lambda: len(list(cache.glob(".*.part-*/*/*/*.jpg"))) > 5)
     os.kill(drawing(cache)[0], signal.SIGKILL)  # as the kernel does when memory is short
     _, err = process.communicate(timeout=30)

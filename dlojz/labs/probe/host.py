@@ -7,6 +7,7 @@ Requests come in on stdin, one JSON object a line. On the file descriptor FD it 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import select
@@ -55,15 +56,24 @@ def main() -> None:
 
 def _imports() -> None:
     """All that a script needs and that takes long; none of it starts threads or touches a GPU."""
+    gc.disable()
     import torch.distributed
     import torch.nn.parallel
     import torch.utils.data
-    import torchvision  # noqa: F401
+    import torchvision.transforms.v2  # noqa: F401
+    from PIL import Image
 
-    from ... import data, distributed, faults, machine, records, summary, switches  # noqa: F401
-    from . import child, modes, net  # noqa: F401
+    from ... import checkpoint, chronometer, data, distributed, doctor, faults, machine, memory, records, summary, switches  # noqa: F401
+    from . import child, modes, net, observe, pretend  # noqa: F401
 
+    for name in observe.names():
+        observe.load(name)
+    Image.preinit()
     net.register()
+    # What is there by now stays. Looking for garbage among it would cost each fork more than its training does.
+    gc.collect()
+    gc.freeze()
+    gc.enable()
     # Python 3.12 warns of any fork beside threads. There are none yet that could hold a lock.
     warnings.filterwarnings("ignore", message=".*use of fork.*", category=DeprecationWarning)
     torch.set_num_threads(1)
