@@ -114,8 +114,8 @@ def transforms(augment, note, tries=200):
 
 
 def functions(augment, note):
-    """On the CPU, in the order of a trainee's work."""
-    for part in (transforms, draws, labels, mixup, boxes, cutmix, cutmix_batch):
+    """What mixes a batch, on the CPU, in the order of a trainee's work."""
+    for part in (draws, labels, mixup, boxes, cutmix, cutmix_batch):
         part(augment, note)
 
 

@@ -11,8 +11,8 @@ EPOCHS = "--augment mixup --alpha 1 --batch-size 8 --device cpu"  # on 16 images
 
 def check(probe):
     gpus = {} if probe.gpus else {"gpus": 1}  # in both calls, so that what is made for a GPU alone comes as far as its mistake
-    run = probe.call("augment.py", "functions", **gpus)
-    transforms(run)
+    image, run = probe.call("augment.py", "transforms"), probe.call("augment.py", "functions", **gpus)
+    transforms(image)
     draws(run)
     labels(run)
     mixup(run)
