@@ -81,8 +81,10 @@ def main(argv=None) -> int:
     data = Path(tempfile.mkdtemp(prefix="dlojz-gpu-")) / "jpeg"
     end = time.monotonic() + 60 * args.minutes
     gpus = len(sites.gpus())
-    ended = {name: f"{name:<12}needs {PARTS[name][0]} GPUs" for name in args.parts if PARTS[name][0] > gpus}
+    ended = {name: f"{name:<12}needs more GPUs: {PARTS[name][0]}" for name in args.parts if PARTS[name][0] > gpus}
     parts = [name for name in args.parts or PARTS if PARTS[name][0] <= gpus]
+    if not args.parts and not parts:
+        parser.error("there is no GPU here")
     for number, name in enumerate(parts):
         _, weight, commands = PARTS[name]
         share = weight / sum(PARTS[other][1] for other in parts[number:])
