@@ -46,7 +46,7 @@ def many_seeds(module, note):
         worker = number % WORKERS
         info = workers.WorkerInfo(id=worker, num_workers=WORKERS, dataset=dataset,
                                   seed=torch.randint(2**62, (), generator=base).item() + worker)
-        torch.manual_seed(info.seed)
+        torch.default_generator.manual_seed(info.seed)  # torch.manual_seed notes for each kind of device who has called it
         random.seed(info.seed)
         np.random.seed(info.seed % 2**32)
         workers._worker_info = info
