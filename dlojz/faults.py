@@ -199,9 +199,10 @@ def _end_with(lost: dict[int, str], over: set[int], record: Writer, rank: int) -
 
 
 def say(*text, file=None) -> None:
-    """Print at once. A log that cannot be written (full disk, closed pipe) is no reason to end a training."""
+    """Print a line at once, in one piece, as others may write to the same log. One that cannot be written (full disk, closed
+    pipe) is no reason to end a training."""
     with suppress(OSError):
-        print(*text, file=file or sys.stdout, flush=True)
+        print(" ".join(map(str, text)) + "\n", end="", file=file or sys.stdout, flush=True)
 
 
 def script() -> str:

@@ -16,11 +16,14 @@ says so.
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import re
 import shlex
+import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from .. import workspace
@@ -116,7 +119,8 @@ def _by_running(where: Places, folder: Path, limits: Limits | None, session: Ses
         return CANNOT_CHECK, f"The script could not be run: {error}."
 
 
-def _judge(where: Places, folder: Path, session: Session) -> tuple:
+def _judge(where: Places, folder: Path, session: Session, again: bool = True) -> tuple:
+    """``again``: whether a fault that shows outside of the lab's fences is looked for with the kit's answer in them."""
     lab = where.lab
     probe = Probe(session, folder, lab.file, lab.folder / "calls.py", where.written())
     try:
@@ -130,7 +134,8 @@ def _judge(where: Places, folder: Path, session: Session) -> tuple:
         look = where.look(unmet.look)
         state, message = WRONG, f"Seen: {unmet.saw}.\nExpected: {unmet.expected}.\nWhere to look: {look}.{where.untouched()}"
     except Unfinished as stop:
-        state, message = _stopped(stop.facts.cause, where)
+        facts = stop.facts.cause
+        state, message = _stopped(facts, where, lambda: again and _ours_would_do(facts, where, folder, session))
     except (UsageError, HostLost):
         raise
     except Exception as error:  # what the trainee has written gave it something that it does not expect
@@ -163,8 +168,34 @@ def _nothing_is_called_unwritten(lab, probe: Probe) -> None:
                    look=left)
 
 
-def _stopped(facts: Facts, where: Places) -> tuple[str, str]:
-    """The script ended before the check had seen what it needs: the lab's own fault where its own fence did that."""
+def _ours_would_do(facts: Facts, where: Places, folder: Path, session: Session) -> bool:
+    """Whether all would be right with the kit's answer in this lab's fences, and the rest of these files as it is."""
+    if facts.ended.how not in ("error", "exit", "signal", "completed"):
+        return False  # it took long already
+    texts = {}
+    for name, text in where.texts.items():
+        bodies = {fence: at.body for fence, at in catalogue.reference_fences(name).items() if fence in where.lab.stubs}
+        try:
+            texts[name] = fences.replace(text, bodies, name)
+        except fences.FenceError:
+            return False
+    session.stop()
+    session.begin(session.limits)
+    with tempfile.TemporaryDirectory(dir=session.folder) as copy:
+        for path in (*folder.glob("*.py"), *folder.glob("*/*.py")):
+            to = Path(copy, path.relative_to(folder))
+            to.parent.mkdir(exist_ok=True)
+            with contextlib.suppress(OSError):
+                to.write_bytes(path.read_bytes())
+        for name, text in texts.items():
+            Path(copy, name).write_text(text, encoding="utf-8")
+        ours = Places(where.lab, Path(copy), texts)
+        return _judge(ours, ours.folder, session, again=False)[0] == SOLVED
+
+
+def _stopped(facts: Facts, where: Places, ours_would_do: Callable[[], bool]) -> tuple[str, str]:
+    """The script ended before the check had seen what it needs: the lab's own fault where its own fence did that, or where
+    nothing but what it wrote can have."""
     ended, lab = facts.ended, where.lab
     own = where.fence_at(ended)
     place = f", in {where.line(ended)}" if ended.line else ""
@@ -179,7 +210,7 @@ def _stopped(facts: Facts, where: Places) -> tuple[str, str]:
     missing = next((name for name in where.beside() if not (where.folder / name).exists()), None)
     if missing and not own:
         return CANNOT_CHECK, f"{message}\n{workspace.missing(where.folder, missing)}."
-    if own or (ended.file in (None, *lab.files) and where.rest_is_as_it_came()):
+    if own or (ended.file in (None, *lab.files) and (where.rest_is_as_it_came() or ours_would_do())):
         look = f"the fence {own}" if own else where.needed_by_the_rest(ended.file or facts.script, ended.asked_of)
         expected = "it trains for a few steps and ends" if facts.trains else "it ends without an error"
         if ended.how == "completed":

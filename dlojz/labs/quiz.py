@@ -52,7 +52,8 @@ class Quiz:
     def __repr__(self) -> str:
         parts = [f"Quiz {self.lab.id}: {self.score}"]
         for number, question in enumerate(self.questions, 1):
-            parts.append(f"{number}. {show.fill(question.text)}   [{question.id}]")
+            several = " (one or more)" if question.kind == "several" else ""
+            parts.append(f"{number}. {show.fill(question.text)}{several}   [{question.id}]")
             for letter, option in zip("abcdefghijklmnopqrstuvwxyz", question.options):
                 parts.append(textwrap.fill(option, 110, initial_indent=f"   {letter}  ", subsequent_indent="      "))
             if question.id in self.given:
@@ -123,10 +124,18 @@ class Prediction:
 
     def _measured(self) -> str:
         if self.lab.prediction.measure == "memory":
-            peak = predictions.latest_peak(self.lab, self.here)
-            return f"; measured: {peak.text} at its peak ({peak.run})" if peak else ""
-        verdict = goals.judge(self.lab, self.here)
-        return f"; measured: {verdict.text}" if verdict.ratio is not None and self.lab.prediction.measure == "ratio" else ""
+            run = predictions.latest_peak(self.lab, self.here)
+            text = run and f"{run.text} at its peak ({run.run})"
+        else:
+            verdict = goals.judge(self.lab, self.here)
+            run = verdict.run if verdict.ratio is not None and self.lab.prediction.measure == "ratio" else None
+            text = verdict.text
+        if not run:
+            return ""
+        counts, late = predictions.latest(events.read(self.here), self.lab, run.began)
+        if late or counts == self.value:
+            return f"; measured: {text}"
+        return f"; measured: {text}. What you expected before that counts: {predictions.said(self.lab.prediction, counts)}"
 
     def __repr__(self) -> str:
         example = f"{self.lab.prediction.example if self.own else 2.5:g}"

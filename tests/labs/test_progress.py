@@ -314,6 +314,17 @@ def test_a_prediction_after_the_run_is_marked(here):
     assert row.late and row.cells()[-3] == "2.00x (afterwards)"
 
 
+def test_one_that_is_changed_after_the_run_does_not_count(here, monkeypatch):
+    quiz.predict("amp", value=3)
+    later = time.time() + 10
+    run(here, "gpu", 1.0, began=later)
+    run(here, "amp", 0.5, began=later)
+    monkeypatch.setattr(time, "time", lambda: later + 10)
+    assert repr(quiz.predict("amp", value=2)).endswith("What you expected before that counts: 3.00x")
+    row = {row.lab.id: row for row in progress().rows}["amp"]
+    assert row.prediction == 3 and not row.late
+
+
 def test_a_prediction_of_memory_has_memory_beside_it(here):
     quiz.predict("gpu", value=0.5)
     quiz.predict("gpu", "How many times faster?", 7)

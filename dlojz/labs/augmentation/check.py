@@ -142,8 +142,8 @@ def boxes(run):
     def there(edges, row):  # rounded in any way; but what lies beyond the border is cut off right there
         return all(abs(number - place) <= (1.01 if abs(edge - place) < 3 else 0.01) for number, (edge, place) in zip(row, edges))
 
-    def fits(side, cut, order=(0, 1, 2, 3)):
-        return all(there(box(share, centre, side, cut), [row[place] for place in order])
+    def fits(side, cut, order=(0, 1, 2, 3), turned=1):
+        return all(there(box(share, centre[::turned], side, cut), [row[place] for place in order])
                    for row, share, centre in zip(found.boxes, found.shares, found.centres))
 
     def root(share):
@@ -159,6 +159,7 @@ def boxes(run):
         f"cover lambda of the image and not what is left of it: {area(found.boxes[1]):.0f} pixels of {height * width} for 0.9":
             fits(lambda share: math.sqrt(share), True),
         "give top, left, bottom, right": fits(root, True, (1, 0, 3, 2)),
+        "have the centre's x where its y belongs, and the other way round": fits(root, True, turned=-1),
         "have the middle where their corner should be, or twice their size": fits(lambda share: 2 * root(share), True),
         f"are moved into the image where they reach over its border: {said(found.boxes[3])}":
             found.boxes[3][2] - found.boxes[3][0] == round(root(found.shares[3]) * width),

@@ -10,7 +10,7 @@ from torch.utils.data._utils import worker as workers
 
 WORKERS = 2
 SEEDS = 3000
-SEQUENCES, BATCH = 1003, 8  # the last batch of each part is a small one
+SEQUENCES, BATCH = 1003, 7  # the last batch of each part is a small one
 
 
 class Draws(Dataset):

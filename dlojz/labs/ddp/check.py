@@ -247,6 +247,11 @@ def judge(rank, said, mine, total, when, fence, where=TWO):
 
 
 def reports_once(run):
+    for saved in run.ranks[0].all("save"):
+        expect(not saved.wrapped,
+               saw=f"{TWO}, the checkpoint has names such as `{saved.wrapped and saved.wrapped[0]}`",
+               expected="those of the plain model, so that it loads without DDP: `model` is wrapped, `net` stays as it is",
+               look="ddp.wrap")
     for rank, facts in enumerate(run.ranks[1:], 1):
         printed, saved = facts.first("print"), facts.first("save", path=to_a_file)
         expect(saved is None,

@@ -105,7 +105,7 @@ class Log:
 
 def error(failure: BaseException, log: Log) -> dict:
     """The facts of an exception: kind, message, and where in the trainee's own files it came from."""
-    message = " ".join(str(failure).split())[:500].rstrip(".")
+    message = _short(" ".join(str(failure).split()))
     found = {"what": "error", "step": log.step, "kind": type(failure).__name__, "message": message, "line": None, "file": None}
     if found["kind"] == "BdbQuit":  # it stands in the line before
         found |= {"kind": "an error of Python's debugger",
@@ -116,12 +116,17 @@ def error(failure: BaseException, log: Log) -> dict:
     return found if found["line"] is not None else found | _asked(failure, log)
 
 
+def _short(message: str, most: int = 500) -> str:
+    """A message without its last full stop; a long one ends with the last word that has room."""
+    return message.rstrip(".") if len(message) <= most else message[:most].rsplit(" ", 1)[0] + " …"
+
+
 def _in_a_worker(text: str, log: Log) -> dict:
     """What torch tells of an exception in a loader's worker, as text alone: a sentence, and the traceback of there."""
     raised = in_worker(text)
     if raised is None:
         return {}
-    found = {"kind": raised[0], "message": raised[1][:500].rstrip(".")}
+    found = {"kind": raised[0], "message": _short(raised[1])}
     own = [(file, int(line)) for file, line in re.findall(r'^  File "(.+?)", line (\d+)', text, re.MULTILINE) if log.is_own(file)]
     return found | {"file": log.name(own[-1][0]), "line": own[-1][1]} if own else found
 

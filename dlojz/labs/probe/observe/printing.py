@@ -39,7 +39,15 @@ class Observer:
         @functools.wraps(original)
         def noted(obj, f, *args, **kwargs):
             path = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
-            self.log.note("save", rank=self.rank, path=None if path is None else str(path))
+            self.log.note("save", rank=self.rank, path=None if path is None else str(path), wrapped=wrapped_names(obj))
             return original(obj, f, *args, **kwargs)
 
         return noted
+
+
+def wrapped_names(saved) -> list[str]:
+    """The names of what is saved that begin as a wrapper gives them: DDP with module., torch.compile with _orig_mod."""
+    if not isinstance(saved, dict):
+        return []
+    own = [name for name in saved if isinstance(name, str) and name.startswith(("module.", "_orig_mod."))]
+    return [*own, *(name for value in saved.values() for name in wrapped_names(value))]
