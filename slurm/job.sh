@@ -18,6 +18,7 @@ trap 'ending=yes' TERM                          #: TERM = "end now": note it, an
 # the program says what to do.
 start=(bash -c 'trap "" USR1; exec "$@"' start)  #: how each process is started: deaf to the warning at first
 script=(@command@)                              #: what Python shall run, with its arguments
+@changed@
 
 if [ -n "${SLURM_JOB_ID:-}" ]; then             #: inside a Slurm job:
     export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)  #: the processes meet on the first node,

@@ -14,7 +14,7 @@ import shlex
 import sys
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from .. import paths, sites
@@ -254,19 +254,15 @@ WARNING = 60  # seconds before the time limit at which the script is told to sav
 SHORTEST_WARNED = 300  # a shorter job would be warned before it has begun
 
 
-def render(asked: Request, folder: Path, *, site: str, scale: str, python: str | None = None, resumes: bool = False) -> str:
-    """The text of ``job.sh`` for a run in ``folder`` (absolute; its parent's parent is the workspace).
-
-    ``site`` is what ``DLOJZ_SITE`` shall say in the job, ``python`` the interpreter (default: this one, or ``python`` where
-    modules are loaded), ``resumes`` whether the script knows ``--resume``.
-    """
-    return "".join(line.rstrip() + "\n" for line, _ in _lines(asked, folder, site, scale, python, resumes))
+def render(asked: Request, folder: Path, **facts) -> str:
+    """The text of ``job.sh`` for a run in ``folder`` (absolute, in ``runs`` of the workspace); ``facts`` as in `_lines`."""
+    return "".join(line.rstrip() + "\n" for line, _ in _lines(asked, folder, **facts))
 
 
-def explain(asked: Request, folder: Path, *, site: str, scale: str, python: str | None = None, resumes: bool = False) -> str:
+def explain(asked: Request, folder: Path, **facts) -> str:
     """The text of ``job.sh`` with what each line does below it, for someone who sees a job script for the first time."""
     shown = []
-    for line, why in _lines(asked, folder, site, scale, python, resumes):
+    for line, why in _lines(asked, folder, **facts):
         shown.append(line.rstrip())
         if why:
             indent = " " * (len(line) - len(line.lstrip()) + 8)
@@ -274,13 +270,19 @@ def explain(asked: Request, folder: Path, *, site: str, scale: str, python: str 
     return "\n".join(shown) + "\n"
 
 
-def _lines(asked: Request, folder: Path, site: str, scale: str, python: str | None, resumes: bool) -> Iterable[tuple[str, str]]:
+def _lines(asked: Request, folder: Path, *, site: str, scale: str, python: str | None = None, resumes: bool = False,
+           files: Sequence[Path] = ()) -> Iterable[tuple[str, str]]:
+    """The lines of ``job.sh``, each with what it does.
+
+    ``site`` is what ``DLOJZ_SITE`` shall say in the job, ``python`` the interpreter (default: this one, or ``python`` where
+    modules are loaded), ``resumes`` whether the script knows ``--resume``, ``files`` the script and what it imports beside it.
+    """
     python = python or ("python" if asked.modules else sys.executable)
     workspace = folder.parent.parent
     values = {"run": str(folder), "site": site, "scale": scale, "workspace": str(workspace), "python": python}
     values = {key: quoted(value) for key, value in values.items()} | {"command": " ".join(map(quoted, asked.command))}
     blocks = {"directives": _directives(asked, folder), "pythonpath": _pythonpath(), "modules": _modules(asked.modules),
-              "resume": _resume(resumes), "alone": _alone(asked, values["python"])}
+              "resume": _resume(resumes), "alone": _alone(asked, values["python"]), "changed": _changed(files, workspace)}
     first = True
     for line in paths.share("slurm", "job.sh").read_text(encoding="utf-8").splitlines():
         if match := re.fullmatch(r"@(\w+)@", line):
@@ -369,6 +371,17 @@ def _modules(names: tuple[str, ...]) -> list[tuple[str, str]]:
             ("module purge", "start from no software modules at all, whatever was loaded where this was submitted"),
             *[(f"module load {quoted(name)} || exit 1", "bring this software into reach, or give up") for name in names],
             ("", "")]
+
+
+def _changed(files: Sequence[Path], workspace: Path) -> Iterable[tuple[str, str]]:
+    """The job runs the files as they are when it begins: whoever has edited them while it waited should know."""
+    if files:
+        names = [file.relative_to(workspace) if file.is_relative_to(workspace) else file for file in files]
+        yield f"for file in {' '.join(quoted(str(name)) for name in names)}; do", "for each file that this run depends on:"
+        yield '    if [ "$file" -nt "$DLOJZ_RUN/job.sh" ]; then', "was it edited after this job was submitted, while it waited?"
+        yield '        echo "Note: $file has changed since this job was submitted, and runs as it is now."', "say so in the log"
+        yield "    fi", "end of the question"
+        yield "done", "on to the next file"
 
 
 def _resume(resumes: bool) -> list[tuple[str, str]]:

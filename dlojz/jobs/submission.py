@@ -187,7 +187,8 @@ def _text_facts(content: dict, file: Path | None) -> dict:
         resumes = file is not None and "--resume" in file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         resumes = False
-    return {"site": content["site"], "scale": content["scale"], "python": content["python"] or None, "resumes": resumes}
+    return {"site": content["site"], "scale": content["scale"], "python": content["python"] or None, "resumes": resumes,
+            "files": script.sources(file)}
 
 
 def _scale(site: sites.Site, asked: Request) -> str:

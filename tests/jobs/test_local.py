@@ -64,6 +64,17 @@ def test_a_changed_file_that_the_script_imports_makes_a_new_job(ws):
     assert changed.wait(20).log == "2\n"
 
 
+def test_what_was_edited_while_the_job_waited_is_named_in_its_log(ws, wait_until):
+    ws.script("slow.py", "import time; time.sleep(2)")
+    ws.script("augment.py", "value = 1")
+    ws.script("train.py", "from augment import value\nprint(value)")
+    submit("slow.py", name="first")
+    waiting, other = submit("train.py", name="a"), submit("quick.py", name="b")
+    ws.script("augment.py", "value = 2")
+    assert waiting.wait(20).log == "Note: augment.py has changed since this job was submitted, and runs as it is now.\n2\n"
+    assert other.wait(20).log == "hello\n"
+
+
 def test_a_list_is_a_sweep_in_order(ws):
     ws.script("lr.py", "import sys; print(sys.argv[1])")
     group = submit([f"lr.py {value}" for value in (3, 1, 2)], name="lr")

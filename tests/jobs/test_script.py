@@ -71,7 +71,7 @@ def test_the_script_is_pleasant_to_read():
 def test_every_line_is_explained():
     shown = explain(asked(modules=("a/1",), processes=2, cores=4, gpus=2, account="a", partition="p", qos="q", constraint="c",
                           directives=("--hint=nomultithread", "--mem=8G")),
-                    FOLDER, site="laptop", scale="laptop", resumes=True).splitlines()
+                    FOLDER, site="laptop", scale="laptop", resumes=True, files=[FOLDER.parents[1] / "train.py"]).splitlines()
     for line, after in zip(shown, [*shown[1:], ""]):
         code = line.strip()
         if code and not code.startswith("^") and not (code.startswith("#") and not code.startswith(("#!", "#SBATCH"))):
