@@ -28,7 +28,7 @@ FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "PMIX_", "PMI_", "DLOJZ_", "TORCHELASTI
 OURS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTHONUNBUFFERED", "PYTHONSTARTUP")
 START = 120.0  # seconds in which torch must be imported
 GUARD_EVERY = 0.1
-BUSY = 2
+BUSY = 2  # times the seconds of a check
 ALONE = 5.0  # seconds that the other processes of a run are given once one has failed
 TAIL = 20_000  # bytes of output that are kept
 

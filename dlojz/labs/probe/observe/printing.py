@@ -1,7 +1,8 @@
 """Printing and saving: which process says something, and which writes a file.
 
 ``print``  something was printed: rank, text (its first 200 characters)
-``save``   torch.save was called: rank, path (of the file it goes to, also where an open file was given; None: not to a file)
+``save``   torch.save was called: rank, path (of the file it goes to, also where an open file was given; None: not to a file),
+           wrapped (the names in it that a wrapper gives: module.…, _orig_mod.…)
 """
 
 from __future__ import annotations
