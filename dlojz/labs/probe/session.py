@@ -349,15 +349,24 @@ def _sensible_memory() -> int:
 
 @contextlib.contextmanager
 def reserved_port():
-    """A port of 127.0.0.1 that nobody else is given as a free one until the context ends.
+    """A port of this machine that nobody else is given as a free one until the context ends.
 
     Who asks for that very port may still listen on it, as torch's store does: both set SO_REUSEADDR, and what holds the port
-    here never listens. A port that is merely looked up and given back is, on a busy node, soon somebody else's.
+    here never listens. A port that is merely looked up and given back is, on a busy node, soon somebody else's. It is held on all
+    addresses: the store listens on all of them, and on that of the node's network gloo would be given the same port.
     """
-    with socket.socket() as holder:
+    with _socket_of_all_addresses() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
+        holder.bind(("", 0))
         yield holder.getsockname()[1]
+
+
+def _socket_of_all_addresses() -> socket.socket:
+    if not socket.has_dualstack_ipv6():
+        return socket.socket()
+    both = socket.socket(socket.AF_INET6)
+    both.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    return both
 
 
 def _bmp(size: int, draw: random.Random) -> bytes:
