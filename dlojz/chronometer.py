@@ -26,6 +26,7 @@ GPU's work shows in the second only.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -120,7 +121,7 @@ class Chronometer:
         self.warmup_steps = min(WARMUP, max(0, total_steps - first_step) // 5) if total_steps else WARMUP
         self._warm_at = first_step + self.warmup_steps
         self._meter = meter or EnergyMeter(gpu_uuid(device) if device is not None else None)
-        self._energy_from = self._energy_to = None
+        self._energy_from = self._energy_to = self._asking = None
         self._timed_seconds, self._timed_images = 0.0, 0
         self._memory, self._memory_at, self._memory_found = memory, max(first_step + 1, self._warm_at), {}
         self._ranges = ranges
@@ -189,6 +190,8 @@ class Chronometer:
     def validation(self) -> list[dict]:
         """The loop is over and validation begins. Returns the last steps of the loop, all settled."""
         settled = self._settle(0)
+        if self._asking is not None:
+            self._asking.join()
         self._energy_to = self._meter.read()
         self._name(None)
         self._marks = []
@@ -215,6 +218,9 @@ class Chronometer:
         if watts is None or not self._timed_images:
             return {"power": None, "joules_per_image": None}
         return {"power": round(watts, 1), "joules_per_image": round(watts * self._timed_seconds / self._timed_images, 4)}
+
+    def _read_energy(self) -> None:
+        self._energy_from = self._meter.read()
 
     def _mark(self, phase: str) -> None:
         if self.phases:
@@ -255,7 +261,9 @@ class Chronometer:
         if event["step"] <= self._warm_at:
             event["warmup"] = True
             if event["step"] == self._warm_at:
-                self._energy_from = self._meter.read()
+                # In a thread: the driver may take milliseconds to answer, and the steps from here on count.
+                self._asking = threading.Thread(target=self._read_energy, name="energy", daemon=True)
+                self._asking.start()
         else:
             self._timed_seconds += event["seconds"]
             self._timed_images += event.get("images", 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import math
 import multiprocessing
 import os
@@ -133,8 +132,8 @@ def reported():
     """Runs a training in its block, which gets its ``distributed.Processes`` and a ``records.Writer``; what stops it is recorded
     and said in one line.
 
-    Ends the process unless the block ran to its end. Exit codes: that of ``SystemExit``, 2 for wrong usage, 130 for Ctrl-C,
-    else 1.
+    Ends the process, unless it is alone and the block ran to its end. Exit codes: 0 after the block's end, that of
+    ``SystemExit``, 2 for wrong usage, 130 for Ctrl-C, else 1.
     """
     global _give_up
     record, rank, world = Writer(), 0, 1
@@ -145,8 +144,9 @@ def reported():
         _give_up = lambda lost, over: _end_with(lost, over, record, rank)  # noqa: E731
         yield procs, record
         rollcall.leave()
-        _drop_cycles(world)
-        return
+        if world == 1:
+            return
+        code = 0
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         rollcall.leave("" if code in (0, RESUME) else f"it ended with exit code {code}")
@@ -168,17 +168,10 @@ def reported():
         sys.stdout.flush()
         sys.stderr.flush()
         if code in (0, RESUME):
-            _drop_cycles(world)
-            sys.exit(code)
+            (distributed.leave if world > 1 else sys.exit)(code)
     # After a failure other ranks may hang in a collective, and a clean shutdown would wait for them. And where the log's disk is
     # full, Python would end with a code of its own.
     os._exit(code)
-
-
-def _drop_cycles(world: int) -> None:
-    """DDP's reference cycles: left to the interpreter's end, they make gloo abort now and then."""
-    if world > 1:
-        gc.collect()  # 0.3 seconds: all that torch has
 
 
 def _report(said: dict, record: Writer, rank: int) -> None:

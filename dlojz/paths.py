@@ -23,3 +23,8 @@ def cache() -> Path:
     if chosen:
         return Path(chosen).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dlojz"
+
+
+def python_path(env=os.environ) -> str:
+    """``PYTHONPATH`` for a process that we start: it finds this very package, from wherever it runs and installed or not."""
+    return os.pathsep.join(filter(None, [str(PACKAGE.parent), env.get("PYTHONPATH")]))

@@ -204,9 +204,7 @@ def _crew(target: Path, train: int, val: int, quality: float, seed: int) -> Iter
     """
     total, done, said, started = train + val, 0, b"", time.monotonic()
     workers = max(1, min(_cores(), total // 20))
-    environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", PYTHONPATH=str(paths.PACKAGE.parent))
-    if os.environ.get("PYTHONPATH"):
-        environment["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
+    environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", PYTHONPATH=paths.python_path())
     task = [str(word) for word in (target.absolute(), train, val, quality, seed, workers)]
     print(f"dlojz.photos: drawing {total} pictures with {workers} processes, once", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "dlojz.photos", *task]

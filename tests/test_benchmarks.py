@@ -1,9 +1,12 @@
 """The benchmarks run, and the pages say what is kept. What they measure is no test: that depends on the machine."""
 
 import json
+import os
+import subprocess
 
 import pytest
 
+from dlojz import paths
 from dlojz.benchmarks import day2, ladder, runs
 from dlojz.errors import UsageError
 
@@ -89,6 +92,20 @@ def test_what_torchrun_adds_does_not_hide_the_reason(tmp_path):
     with pytest.raises(UsageError, match="no_such") as refused:
         runs.run(["--model", "no_such", "--test"], tmp_path / "run", gpus=2)
     assert "===" not in str(refused.value)
+
+
+def test_a_run_takes_the_package_that_measures(tmp_path, monkeypatch):
+    """From a checkout that is not installed, or beside another one that is."""
+    monkeypatch.setenv("PYTHONPATH", "/somewhere/else")
+    asked = {}
+
+    def run(command, env, **_):
+        asked.update(env)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(runs.subprocess, "run", run)
+    runs.run([], tmp_path / "run")
+    assert asked["PYTHONPATH"].split(os.pathsep) == [str(paths.PACKAGE.parent), "/somewhere/else"]
 
 
 def test_a_page_needs_its_results(tmp_path, capsys):

@@ -1,5 +1,8 @@
 """The chronometer on a fake clock and a fake device: what is reported can be computed by hand."""
 
+import threading
+import time
+
 import pytest
 import torch
 
@@ -261,6 +264,28 @@ def test_energy_is_of_the_timed_steps_only():
     timer, _ = chronometer(host, gpu, total_steps=10, meter=Meter((10.0, 5000.0), (20.0, 8000.0)))
     loop(host, gpu, timer, 10)
     assert timer.energy() == {"power": 300.0, "joules_per_image": pytest.approx(300.0 * 7.5 / 4)}
+
+
+def test_a_driver_that_takes_its_time_does_not_hold_the_loop():
+    class Slow(Meter):
+        asked = threading.Event()
+
+        def read(self):
+            self.asked.wait(20)
+            return super().read()
+
+    host, meter = Time(), Slow((10.0, 5000.0), (20.0, 8000.0))
+    gpu = FakeGpu(host)
+    timer, _ = chronometer(host, gpu, total_steps=10, meter=meter)
+    begun = time.perf_counter()
+    timer.start()
+    for _ in range(10):
+        gpu.work(1.0)
+        timer.next_iter(images=4)
+    assert time.perf_counter() - begun < 5
+    meter.asked.set()
+    timer.validation()
+    assert timer.energy()["power"] == 300.0
 
 
 def test_energy_that_is_not_measured_is_not_guessed():

@@ -71,7 +71,7 @@ def augment(here: Here) -> list[Trial]:
     the rest for the device."""
     names = {here.workers: ("none", "randaugment", "mixup-cpu", "mixup", "cutmix-loop", "cutmix"),
              here.workers // 2: ("none", "randaugment", "mixup-cpu", "mixup")}
-    return [Trial(f"{name}, {count} workers", f"--augment {name} {' '.join(loader_switches(count, here.cuda))}", here.data)
+    return [Trial(f"{name}, {count} worker{'s' * (count > 1)}", f"--augment {name} {' '.join(loader_switches(count, here.cuda))}", here.data)
             for count, some in names.items() if count for name in some]
 
 
@@ -230,7 +230,11 @@ def main(argv=None) -> int:
             print(f"{suite}: this needs a GPU", file=sys.stderr)
             continue
         with tempfile.TemporaryDirectory() as scratch:
-            found = measure(suite, here, args.steps, extra, Path(scratch), lambda some: keep(some, args.out))
+            try:
+                found = measure(suite, here, args.steps, extra, Path(scratch), lambda some: keep(some, args.out))
+            except KeyboardInterrupt:
+                print(f"{suite}: interrupted; what was measured until then is kept in {args.out}", file=sys.stderr)
+                return 130
         if found["rows"]:
             print(f"kept in {keep(found, args.out)}")
         left += len(planned) - len(found["rows"])

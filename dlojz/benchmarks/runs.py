@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +29,8 @@ def run(switches: list[str], folder: Path, gpus: int = 1) -> records.Record:
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}"]
     launcher = [sys.executable, *(torchrun if gpus > 1 else [])]
     folder.mkdir(parents=True)
-    ended = subprocess.run([*launcher, str(TRAIN), *switches, "--run-dir", str(folder)], capture_output=True, text=True)
+    ended = subprocess.run([*launcher, str(TRAIN), *switches, "--run-dir", str(folder)], capture_output=True, text=True,
+                           env=os.environ | {"PYTHONPATH": paths.python_path()})
     (folder / "out.log").write_text(ended.stdout)
     (folder / "err.log").write_text(ended.stderr)
     record = records.read(folder)

@@ -158,9 +158,8 @@ class Queue:
             return
         log = shlex.quote(str(self.folder / "supervisor.log"))
         command = shlex.join([sys.executable, "-m", "dlojz.jobs.supervisor", str(self.folder)])
-        path = os.pathsep.join(filter(None, [str(paths.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
         subprocess.run(["/bin/sh", "-c", f"exec {command} < /dev/null >> {log} 2>&1 &"], cwd="/", start_new_session=True,
-                       env={**environment(os.environ), "PYTHONPATH": path}, check=False)
+                       env={**environment(os.environ), "PYTHONPATH": paths.python_path()}, check=False)
 
 
 def lock(handle: int, kind: int = fcntl.LOCK_EX) -> bool:

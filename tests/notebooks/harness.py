@@ -64,7 +64,7 @@ def environment(folder: Path) -> dict[str, str]:
         "DLOJZ_SCALE": "ci", "DLOJZ_SITE": "laptop", "DLOJZ_PLAIN": "1", "DLOJZ_QUEUE": str(folder.parent / "queue"),
         "IPYTHONDIR": str(folder.parent / "ipython"), "JUPYTER_RUNTIME_DIR": str(folder.parent / "runtime"),
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(paths.PACKAGE.parent), os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": paths.python_path(),
     }
     inherited = {name: value for name, value in os.environ.items()
                  if not name.startswith(("PYTEST", "DLOJZ", "SLURM")) or name == "DLOJZ_CACHE"}

@@ -3,7 +3,6 @@
 With RANK and WORLD_SIZE set, the processes find each other through MASTER_ADDR and MASTER_PORT (gloo), and rank 0 is traced.
 """
 
-import gc
 import os
 import sys
 import time
@@ -13,6 +12,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.profiler import record_function
 from torch.utils.data import DataLoader, Dataset
+
+from dlojz import distributed
 
 
 class Slow(Dataset):
@@ -244,8 +245,8 @@ def main(folder: str, *programs: str) -> None:
         trace(program, folder, rank)
     if "RANK" in os.environ:
         dist.destroy_process_group()
-        gc.collect()  # DDP's reference cycles: left to the interpreter's end, they make gloo abort now and then
 
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    distributed.leave()

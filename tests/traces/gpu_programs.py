@@ -5,7 +5,6 @@ times the same steps: FOLDER/PROGRAM.jsonl. With RANK and WORLD_SIZE set, the pr
 MASTER_PORT; rank 0 is traced. Without a GPU the programs run on the CPU with tiny sizes: that proves no more than that they run.
 """
 
-import gc
 import os
 import sys
 import time
@@ -17,6 +16,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
+from dlojz import distributed
 from dlojz.chronometer import Chronometer
 from dlojz.records import Writer
 
@@ -176,7 +176,7 @@ def reduce_gradients(profiler, chronometer):
 def ddp(profiler, chronometer):
     from torch.nn.parallel import DistributedDataParallel
 
-    wide = size(8192)
+    wide = size(16384)  # gradients of 0.5 GB: sent through NVLink they still take longer than their launches
     layers = nn.Sequential(nn.Linear(256, wide), nn.Linear(wide, wide // 2), nn.Linear(wide // 2, 10)).to(device())
     model = DistributedDataParallel(layers, device_ids=[device()] if CUDA else None)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -272,8 +272,8 @@ def main(folder: str, *programs: str) -> None:
             torch.cuda.empty_cache()
     if "RANK" in os.environ:
         dist.destroy_process_group()
-        gc.collect()  # DDP's reference cycles: left to the interpreter's end, they make gloo abort now and then
 
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    distributed.leave()

@@ -10,10 +10,8 @@ is given all images.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
-import sys
 
 import torch
 import torch.distributed as dist
@@ -131,6 +129,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    code = main()
-    gc.collect()  # DDP's reference cycles: left to the interpreter's end, they make gloo abort now and then
-    sys.exit(code)
+    main()
+    distributed.leave()

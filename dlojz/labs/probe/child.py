@@ -130,9 +130,10 @@ def _stand_in(options: dict) -> None:
 
 def _notice_ends(log: Log) -> None:
     """The script reports what stops it in words of its own and leaves: hear of it before that."""
-    from ... import faults, switches
+    from ... import distributed, faults, switches
 
     explain, leave = faults.explain, os._exit
+    distributed.leave = sys.exit  # back to here, and from here this process leaves in the same way
     switches.refuse_shape = lambda *_: None  # it makes a model and a forward pass of its own, which are not the trainee's
 
     def explained(failure, *args, **kwargs):

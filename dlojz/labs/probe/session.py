@@ -96,8 +96,7 @@ class Session:
     def _environment(self) -> dict:
         env = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN) and name not in OURS}
         name, value = self.mark.split("=")
-        search = [str(paths.PACKAGE.parent), *filter(None, [env.get("PYTHONPATH")])]
-        return env | {name: value, "PYTHONPATH": os.pathsep.join(search), "DLOJZ_SCALE": "ci", "OMP_NUM_THREADS": "1",
+        return env | {name: value, "PYTHONPATH": paths.python_path(env), "DLOJZ_SCALE": "ci", "OMP_NUM_THREADS": "1",
                       "MPLBACKEND": "Agg", "TMPDIR": str(self.folder)}
 
     def __enter__(self):

@@ -5,7 +5,6 @@
 The model that was loaded should be as good as the one that was trained.
 """
 
-import gc
 import os
 import sys
 from pathlib import Path
@@ -61,4 +60,4 @@ def main():
 
 if __name__ == "__main__":
     main()
-    gc.collect()  # DDP's reference cycles: left to the interpreter's end, they make gloo abort now and then
+    distributed.leave()

@@ -5,7 +5,6 @@
 After each step the parameters should be the same everywhere. The sum of all of them tells.
 """
 
-import gc
 import sys
 
 import torch
@@ -47,4 +46,4 @@ def main():
 
 if __name__ == "__main__":
     main()
-    gc.collect()  # DDP's reference cycles: left to the interpreter's end, they make gloo abort now and then
+    distributed.leave()

@@ -1,0 +1,62 @@
+"""How one of several processes ends: with its exit code and all that it had to say, but not with Python's own end, at which
+gloo's threads abort it now and then."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+from training import ROOT, environment
+
+# The last things that Python does at the end of a script, in their order.
+ENDING = """
+import atexit, os, sys, threading, time
+class Canary:
+    def __del__(self, write=os.write):
+        write(1, b"taken down")
+canary = Canary()
+atexit.register(print, "at exit")
+threading.Thread(target=lambda: (time.sleep(0.3), print("a thread"))).start()
+from dlojz import distributed, faults
+"""
+TWO = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "1"}
+REPORTED = "with faults.reported() as (procs, record):\n    "
+
+
+def said(program: str, code: int = 0, **env: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", ENDING + program], env=environment(**env), text=True, capture_output=True,
+                          timeout=60)
+    assert done.returncode == code and not done.stderr, done
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("code", [0, 75])
+def test_leave_does_all_that_python_does_at_the_end_but_take_itself_down(code):
+    assert said(f"print('done'); sys.exit({code})", code) == ["done", "a thread", "at exit", "taken down"]
+    assert said(f"print('done'); distributed.leave({code})", code) == ["done", "a thread", "at exit"]
+
+
+@pytest.mark.parametrize("block, code", [("print('done')", 0),
+                                         ("print('done'); sys.exit()", 0), ("print('done'); sys.exit(75)", 75)])
+def test_one_of_several_processes_leaves_so_and_one_alone_as_always(block, code):
+    assert said(REPORTED + block, code) == ["done", "a thread", "at exit", "taken down"]
+    assert said(REPORTED + block, code, **TWO) == ["done", "a thread", "at exit"]
+
+
+def scripts():
+    """All of ours that make a process group when they are run."""
+    for file in sorted([*(ROOT / "dlojz").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
+        text = file.read_text()
+        mains = [node for node in ast.parse(text).body if isinstance(node, ast.If) and "__main__" in ast.unparse(node.test)]
+        if mains and "init_process_group(" in text:
+            yield pytest.param(mains[0], id=str(file.relative_to(ROOT)))
+
+
+def test_there_are_such_scripts():
+    assert len(list(scripts())) >= 10
+
+
+@pytest.mark.parametrize("main", list(scripts()))
+def test_our_scripts_leave_so(main):
+    first, last = ast.unparse(main.body[0]), ast.unparse(main.body[-1])
+    assert first.startswith("with faults.reported()") or last.startswith("distributed.leave("), ast.unparse(main)
