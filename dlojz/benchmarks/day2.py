@@ -71,7 +71,8 @@ def augment(here: Here) -> list[Trial]:
     the rest for the device."""
     names = {here.workers: ("none", "randaugment", "mixup-cpu", "mixup", "cutmix-loop", "cutmix"),
              here.workers // 2: ("none", "randaugment", "mixup-cpu", "mixup")}
-    return [Trial(f"{name}, {count} worker{'s' * (count > 1)}", f"--augment {name} {' '.join(loader_switches(count, here.cuda))}", here.data)
+    return [Trial(f"{name}, {count} worker{'s' * (count > 1)}",
+                  f"--augment {name} {' '.join(loader_switches(count, here.cuda))}", here.data)
             for count, some in names.items() if count for name in some]
 
 
