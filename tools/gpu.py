@@ -28,17 +28,17 @@ PYTEST = ["-m", "pytest", "-p", "no:cacheprovider", "--durations=10"]
 MANY = [f"--numprocesses={max(2, machine.cores_allowed() * 2 // 3)}", "--dist=worksteal", "-v"]
 JPEG = ["-m", "dlojz.data", "{data}", "--images", "25600", "--mean-kb", "50"]
 DAY2 = ["-m", "dlojz.benchmarks.day2", "--data", "{data}", "--out", "{out}/results"]
-# Part -> the GPUs that it needs, what it costs beside the others, and its commands: Python's arguments ({data}: a folder for
-# images, {out}: for results). What looks at times runs alone.
+# Part -> the GPUs that it needs, the minutes that it takes with H200s and 16 cores for each, and its commands: Python's arguments
+# ({data}: a folder for images, {out}: for results). What looks at times runs alone.
 PARTS = {
-    "checks": (1, 3, [[*PYTEST, *MANY, "tests/labs/test_checks.py", "tests/labs/test_probe_pretend.py"]]),
-    "notebooks": (1, 5, [[*PYTEST, *MANY, "tests/notebooks", "-k", "executes"]]),
-    "resume": (1, 2, [[*PYTEST, "--numprocesses=5", "-v", "tests/test_train_gpu.py"]]),
-    "traces": (1, 3, [[*PYTEST, "-v", "-m", "gpu", "tests/test_chronometer.py", "tests/traces"]]),
-    "ddp": (2, 3, [[*PYTEST, *MANY, "tests/notebooks", "-k", "executes and (day2_2 or day2_3)"]]),
-    "breaks": (2, 3, [[*PYTEST, "-v", "-m", "gpu", "tests/labs/test_breaks.py"]]),
-    "feeding": (1, 8, [JPEG, [*DAY2, "loader", "augment"]]),
-    "ranks": (2, 4, [[*DAY2, "scaling", "metrics", "syncbn", "unused"]]),
+    "checks": (1, 2.5, [[*PYTEST, *MANY, "tests/labs/test_checks.py", "tests/labs/test_probe_pretend.py"]]),
+    "notebooks": (1, 6, [[*PYTEST, *MANY, "tests/notebooks", "-k", "executes"]]),
+    "resume": (1, 2.5, [[*PYTEST, "--numprocesses=5", "-v", "tests/test_train_gpu.py"]]),
+    "traces": (1, 2, [[*PYTEST, "-v", "-m", "gpu", "tests/test_chronometer.py", "tests/traces"]]),
+    "ddp": (2, 5, [[*PYTEST, *MANY, "tests/notebooks", "-k", "executes and (day2_2 or day2_3)"]]),
+    "breaks": (2, 1, [[*PYTEST, "-v", "-m", "gpu", "tests/labs/test_breaks.py"]]),
+    "feeding": (1, 9, [JPEG, [*DAY2, "loader", "augment"]]),
+    "ranks": (2, 3, [[*DAY2, "scaling", "metrics", "syncbn", "unused"]]),
     "ladder": (1, 4, [["-m", "dlojz.benchmarks.ladder", "--json", "{out}/results/ladder.json"]]),
 }
 TELLING = 40  # seconds for pytest to end its workers and to tell what failed until then
