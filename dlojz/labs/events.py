@@ -48,6 +48,25 @@ def add(workspace: Path, event: str, lab: str, **fields) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}. Make room or mend its permissions") from None
 
 
+def note(workspace: Path, event: str, lab: str, **fields) -> str:
+    """As `add`, for what is worth more than its note (it is shown also in a folder that can't be written): returns the line that
+    says that it could not be kept, empty where it was."""
+    try:
+        add(workspace, event, lab, **fields)
+    except UsageError as error:
+        return f"Not kept in your progress: {error}."
+    return ""
+
+
+def can_be_kept(workspace: Path) -> bool:
+    """Whether progress.jsonl can be written."""
+    try:
+        os.close(os.open(workspace / NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666))
+    except OSError:
+        return False
+    return True
+
+
 def read(workspace: Path) -> list[dict]:
     """All events that can be read, oldest first; a torn line, wherever it stands, is left out. Raises UsageError."""
     path = workspace / NAME

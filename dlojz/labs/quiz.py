@@ -40,9 +40,9 @@ class Quiz:
             raise UsageError(f"there is no question {question!r}: there are {', '.join(each.id for each in self.questions)}")
         given = asked.given(answer[0] if len(answer) == 1 else list(answer))
         right = asked.right(given)
-        events.add(self.here, "quiz", self.lab.id, question=asked.id, answer=given, right=right)
+        lost = events.note(self.here, "quiz", self.lab.id, question=asked.id, answer=given, right=right)
         self.given[asked.id] = given
-        return asked.verdict(given)
+        return asked.verdict(given).also(lost)
 
     @property
     def score(self) -> str:

@@ -159,11 +159,8 @@ def check(lab: str) -> Outcome:
 
 
 def _noted(at: Target, outcome: Outcome, stood: str) -> Outcome:
-    try:
-        events.add(at.here, "check", at.lab.id, outcome=outcome.state.lower(), fences=stood)
-    except UsageError as error:  # what was found out is worth more than its note
-        return dataclasses.replace(outcome, message=f"{outcome.message}\nNot kept in your progress: {error}.".lstrip("\n"))
-    return outcome
+    lost = events.note(at.here, "check", at.lab.id, outcome=outcome.state.lower(), fences=stood)
+    return dataclasses.replace(outcome, message=f"{outcome.message}\n{lost}".lstrip("\n")) if lost else outcome
 
 
 def hint(lab: str, step: int | None = None) -> show.Shown:
@@ -176,22 +173,22 @@ def hint(lab: str, step: int | None = None) -> show.Shown:
         step = min(last + 1, len(steps))
     if step > len(steps) and last == len(steps):
         raise UsageError(f"there is no hint {step} of {at.lab.id}: there are {len(steps)}, and you have seen them all")
-    if not 1 <= step <= min(last + 1, len(steps)):
+    kept = step <= last + 1 or events.can_be_kept(at.here)  # else nobody knows how many have been seen
+    if not 1 <= step <= (min(last + 1, len(steps)) if kept else len(steps)):
         raise UsageError(f"there is no hint {step} of {at.lab.id} yet: the next one is {min(last + 1, len(steps))}")
-    if step > last:
-        events.add(at.here, "hint", at.lab.id, step=step)
+    lost = events.note(at.here, "hint", at.lab.id, step=step) if step > last else ""
     title = f"Hint {step} of {len(steps)} for {at.lab.id}"
-    more = (f'the next one: hint("{at.lab.id}")' if step < len(steps) else
+    more = (f'the next one: hint("{at.lab.id}"{f", step={step + 1}" if lost else ""})' if step < len(steps) else
             f'there are no more hints; diff("{at.lab.id}") shows yours beside the kit\'s')
     page = show.headline(title) + show.markdown(steps[step - 1]) + show.lines(more)
-    return show.Shown(f"{title}\n\n{steps[step - 1]}\n\n({more})", page)
+    return show.Shown(f"{title}\n\n{steps[step - 1]}\n\n({more})", page).also(lost)
 
 
 def diff(lab: str) -> show.Shown:
     """The fences of a lab (or one fence), the trainee's beside the kit's. Progress notes that the solution was seen."""
     at = target(lab)
     found = at.found(at.read())
-    events.add(at.here, "looked", at.lab.id, by="diff")
+    lost = events.note(at.here, "looked", at.lab.id, by="diff")
     texts, pages = [], []
     for name in at.names:
         yours, kits = found[name], at.lab.fences[name]
@@ -200,7 +197,7 @@ def diff(lab: str) -> show.Shown:
         titles = ("yours", "the kit's")
         texts.append(f"{head}{same}\n{show.side_by_side(textfile.shown(yours.body), kits.body, titles)}")
         pages.append(show.headline(head + same) + show.side_by_side_html(yours.body, kits.body, titles))
-    return show.Shown("\n\n".join(texts), "".join(pages))
+    return show.Shown("\n\n".join(texts), "".join(pages)).also(lost)
 
 
 class Question(show.Shown):
@@ -279,8 +276,8 @@ def reset(lab: str, file: bool = False) -> show.Shown:
     if at.untouched(found) and all(found[each].body.strip() == at.lab.stubs[each].strip() for each in at.names):
         return show.Shown(f"{name}: its fences in {at.place} are as they were laid down. Nothing was changed.")
     kept = at.put(mine, {each: at.lab.stubs[each] for each in at.names}, "reset", True)
-    events.add(at.here, "reset", at.lab.id)
-    return show.Shown(f"{name}: the stub stands in {at.place} again.{kept}")
+    lost = events.note(at.here, "reset", at.lab.id)
+    return show.Shown(f"{name}: the stub stands in {at.place} again.{kept}").also(lost)
 
 
 def _reset_file(at: Target, name: str) -> str:
@@ -297,11 +294,10 @@ def _reset_file(at: Target, name: str) -> str:
         new = fences.replace(new, carried, name)
     path.parent.mkdir(exist_ok=True)
     textfile.write_bytes(path, new.encode("utf-8", "surrogateescape"))
-    for lab in dict.fromkeys(each.split(".")[0] for each in lost):
-        events.add(at.here, "reset", lab)
+    unkept = [events.note(at.here, "reset", lab) for lab in dict.fromkeys(each.split(".")[0] for each in lost)]
     taken = f" with what you wrote in {', '.join(carried)}" if carried else ""
     stubs = f" The stub stands in {', '.join(lost)}, whose comments were damaged or gone." if lost else ""
-    return f"{name}: laid out anew{taken}.{stubs}{kept}"
+    return "\n".join([f"{name}: laid out anew{taken}.{stubs}{kept}", *filter(None, unkept[:1])])
 
 
 class CaughtUp(show.Shown):
@@ -348,8 +344,8 @@ def catch_up(lab: str) -> show.Shown:
                 continue
             texts = at.read()  # a check takes a while
         kept = at.put(texts, {name: fence.body for name, fence in each.fences.items()}, "catch_up", attempted)
-        events.add(here, "looked", each.id, by="catch_up")
-        said.append(f"{each.id}: the kit's solution stands in {at.place} now.{kept}")
+        lost = events.note(here, "looked", each.id, by="catch_up")
+        said.append(f"{each.id}: the kit's solution stands in {at.place} now.{kept} {lost}".rstrip())
     return CaughtUp(goal.id, said, ready)
 
 

@@ -330,6 +330,40 @@ def test_a_verdict_that_cannot_be_kept_is_shown_all_the_same(here, judged, capsy
     assert said.startswith("gpu: solved") and "Not kept in your progress: cannot write" in said
 
 
+@pytest.fixture
+def unkept(here):
+    """A workspace in which progress.jsonl cannot be written, as in a folder for reading only."""
+    (here / events.NAME).symlink_to(here / "no such folder" / events.NAME)
+    return here
+
+
+@pytest.mark.parametrize("command, first", [
+    ("hint amp", "Hint 1 of 3 for amp"), ("diff gpu", "gpu.device: "), ("quiz amp range bf16 tf32", "Yours: "),
+    ("reset gpu", "gpu: the stub stands in train.py again.")])
+def test_what_cannot_be_noted_is_shown_all_the_same(unkept, capsys, command, first):
+    write(unkept, "gpu.device", 'device = "cuda"\n')
+    assert cli.main(command.split()) == 0
+    said = capsys.readouterr().out
+    *_, last = said.strip().split("\n")
+    assert said.startswith(first) and said.count("Not kept in your progress") == 1
+    assert last == f"Not kept in your progress: cannot write {unkept / events.NAME}: No such file or directory. " \
+                   "Make room or mend its permissions."
+
+
+def test_all_hints_can_be_read_where_none_can_be_noted(unkept):
+    assert 'the next one: hint("amp", step=2)' in verbs.hint("amp").text
+    for step in (2, 3):
+        assert verbs.hint("amp", step).text.startswith(f"Hint {step} of 3 for amp")
+    for step in (0, 4):
+        with pytest.raises(UsageError, match=f"there is no hint {step} of amp"):
+            verbs.hint("amp", step)
+
+
+def test_catching_up_says_what_it_could_not_note(unkept):
+    done = verbs.catch_up("amp")
+    assert done.ready and "gpu: the kit's solution stands in train.py now. Not kept in your progress" in done.text
+
+
 def test_an_unknown_lab_is_bad_usage_with_the_nearest_name(here, capsys):
     for verb in ("edit", "check", "hint", "diff", "solve", "reset", "catch-up"):
         assert cli.main([verb, "apm"]) == 2
