@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     verb = verbs.add_parser("workspace", help="make a folder to work in: notebooks, the scripts to edit, runs/")
-    verb.add_argument("folder", metavar="DIR")
+    verb.add_argument("folder", nargs="?", metavar="DIR", help="left out, the workspace that you are in")
     verb.add_argument("--update", action="store_true", help="bring what the kit has changed since; what you wrote stays")
     verb.add_argument("--solved", metavar="LAB[,LAB…]|all", default="", help="labs whose fences hold the solution")
     verb.set_defaults(run=workspace)
@@ -75,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
     verb.set_defaults(run=lab)
 
     verb = verbs.add_parser("course", help="a workspace with a measured baseline, then JupyterLab")
-    verb.add_argument("folder", metavar="DIR")
+    verb.add_argument("folder", nargs="?", metavar="DIR", help="left out, the workspace that you are in")
     verb.add_argument("--again", action="store_true", help="measure the baseline anew, if there is one")
     verb.set_defaults(run=course)
 
@@ -129,9 +129,10 @@ def parser() -> argparse.ArgumentParser:
 def workspace(args) -> int:
     from . import workspace
 
-    for line in workspace.create(args.folder, args.solved.split(","), args.update):
+    folder = args.folder or workspace.find()
+    for line in workspace.create(folder, args.solved.split(","), args.update):
         print(line)
-    print(f"The workspace is {args.folder}")
+    print(f"The workspace is {folder}")
     return 0
 
 
@@ -218,9 +219,10 @@ def _print(result) -> int:
 
 
 def course(args) -> int:
+    from . import workspace
     from .course import start
 
-    return start(args.folder, again=args.again)
+    return start(args.folder or workspace.find(), again=args.again)
 
 
 def report(args) -> int:

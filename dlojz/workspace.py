@@ -41,7 +41,7 @@ def find(start: Path | str | None = None) -> Path:
     for folder in (here, *here.parents):
         if (folder / MARKER).is_file():
             return folder
-    raise UsageError(f"{here} is not in a workspace: make one with `dlojz workspace DIR`, then work inside it")
+    raise UsageError(f"{here} is not in a workspace: make one with `dlojz workspace DIR` or go to yours, then work inside it")
 
 
 def version(folder: Path) -> str:
