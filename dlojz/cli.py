@@ -9,14 +9,25 @@ import argparse
 import sys
 
 from . import __version__
+from .arguments import Parser
 from .errors import UsageError
 
 
-def parser() -> argparse.ArgumentParser:
+class Verb(Parser):
+    """A verb's arguments: it says itself which of them it doesn't know, for the parser above knows only its own."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.refuse(unknown)
+        return found, unknown
+
+
+def parser() -> Parser:
     description = "Make one PyTorch training script fast, then spread it over many GPUs."
-    top = argparse.ArgumentParser(prog="dlojz", description=description)
+    top = Parser(prog="dlojz", description=description)
     top.add_argument("--version", action="version", version=f"dlojz {__version__}")
-    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Verb)
 
     verb = verbs.add_parser("workspace", help="make a folder to work in: notebooks, the scripts to edit, runs/")
     verb.add_argument("folder", nargs="?", metavar="DIR", help="left out, the workspace that you are in")
@@ -104,6 +115,7 @@ def parser() -> argparse.ArgumentParser:
     verb.add_argument("--wait", action="store_true", help="return when the job has ended: with exit code 1 if it failed")
     verb.add_argument("--again", action="store_true", help="run anew what has been run already")
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- train.py ARGS")
+    verb.advice = "what is for the script comes after --: dlojz submit [OPTIONS] -- train.py ARGS"
     verb.set_defaults(run=submit)
 
     verb = verbs.add_parser("jobs", help="the runs of this workspace and how they stand")

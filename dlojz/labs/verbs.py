@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import workspace
+from .. import near, workspace
 from ..errors import UsageError
 from ..jobs.watch import plain_wanted
 from . import catalogue, events, fences, show, textfile
@@ -107,7 +107,8 @@ def target(name: str) -> Target:
     if isinstance(name, str) and name not in catalogue.labs() and catalogue.is_id(name.split(".")[0]) and "." in name:
         lab = catalogue.lab(name.split(".")[0])
         if name not in lab.fences:
-            raise UsageError(f"the lab {lab.id} has no fence {name!r}: there are {', '.join(lab.fences)}")
+            guess = near.hint(name, lab.fences)
+            raise UsageError(f"the lab {lab.id} has no fence {name!r}: {guess}There are {', '.join(lab.fences)}")
         return Target(lab, here, (name,))
     lab = catalogue.lab(name)
     return Target(lab, here, tuple(lab.fences))
