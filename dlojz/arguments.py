@@ -25,6 +25,8 @@ class Parser(argparse.ArgumentParser):
 
     def refuse(self, unknown: list[str]) -> None:
         """End with what there is to say about arguments that nobody knows."""
+        if not any(word.startswith("-") for word in unknown):
+            return self.error(f"there is no place for {shlex.join(unknown)}")
         option = next((word.partition("=")[0] for word in unknown if word.startswith("-")), "")
         guess = near.hint(option, self._option_string_actions).strip() if option.startswith("--") else ""
         more = f": {guess}" if guess else f"; {self.advice}" if self.advice else ""

@@ -40,7 +40,7 @@ def parser() -> Parser:
     verb.set_defaults(run=edit)
 
     verb = verbs.add_parser("check", help="whether a lab is solved: exit code 0 yes, 1 no, 3 not attempted, 2 can't be told")
-    verb.add_argument("lab", metavar="LAB")
+    verb.add_argument("labs", nargs="+", metavar="LAB", help="of several the exit code is that of the first of 2, 1, 3, 0")
     verb.set_defaults(run=check)
 
     verb = verbs.add_parser("hint", help="the next of a lab's three hints")
@@ -149,11 +149,16 @@ def workspace(args) -> int:
 
 
 def check(args) -> int:
-    from .labs.verbs import check
+    from .labs.verbs import check, target
 
-    outcome = check(args.lab)
-    _print(outcome)
-    return outcome.exit_code
+    for lab in args.labs:
+        target(lab)  # all or none: a name that isn't there is said before anything is checked
+    codes = []
+    for lab in args.labs:
+        outcome = check(lab)
+        _print(outcome)
+        codes.append(outcome.exit_code)
+    return next(code for code in (2, 1, 3, 0) if code in codes)
 
 
 def hint(args) -> int:
@@ -226,7 +231,7 @@ def lab(args) -> int:
 def _print(result) -> int:
     """Show what a verb returned; letters that this terminal can't show must not stop it."""
     sys.stdout.reconfigure(errors="replace")
-    print(result)
+    print(result, flush=True)
     return 0
 
 

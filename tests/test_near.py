@@ -36,6 +36,7 @@ def test_several_are_in_order_of_nearness():
     ("submit --nme x -- train.py", "dlojz submit: unrecognized arguments: --nme: did you mean '--name'? See dlojz submit --help"),
     ("submit --bath-size 3 -- train.py", "dlojz submit: unrecognized arguments: --bath-size; what is for the script comes after "
                                          "--: dlojz submit [OPTIONS] -- train.py ARGS; see dlojz submit --help\n"),
+    ("hint gpu amp", "dlojz hint: there is no place for amp; see dlojz hint --help\n"),
     ("hint", "dlojz hint: the following arguments are required: LAB; see dlojz hint --help\n")])
 def test_a_verbs_arguments(capsys, command, said):
     with pytest.raises(SystemExit) as ended:

@@ -314,6 +314,21 @@ def test_exit_codes(here, judged, capsys, state, code):
     assert capsys.readouterr().out.startswith("gpu: ") and events.read(here)[-1]["outcome"] == state.lower()
 
 
+@pytest.mark.parametrize("states, code", [
+    ((SOLVED, SOLVED), 0), ((SOLVED, NOT_ATTEMPTED), 3), ((NOT_ATTEMPTED, WRONG), 1), ((WRONG, CANNOT_CHECK), 2)])
+def test_several_labs_are_checked_one_after_the_other(here, judged, capsys, states, code):
+    judged["gpu"], judged["amp"] = states
+    assert cli.main(["check", "gpu", "amp"]) == code
+    said = [line.split(":")[0] for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert said == ["gpu", "amp"] == [event["lab"] for event in events.read(here)]
+
+
+def test_no_lab_is_checked_where_one_is_not_there(here, judged, capsys):
+    judged["gpu"] = SOLVED
+    assert cli.main(["check", "gpu", "zzz"]) == 2
+    assert "there is no lab 'zzz'" in capsys.readouterr().err and not events.read(here)
+
+
 def test_a_check_really_runs_the_file(here):
     verbs.solve("gpu", yes=True)
     assert verbs.check("gpu").state == SOLVED
