@@ -142,6 +142,14 @@ def missing(folder: Path, name: str) -> UsageError:
     return UsageError(f"{name} is not in {folder}: `dlojz workspace {folder}` puts a new one there and touches nothing else")
 
 
+def emptied(name: str) -> UsageError:
+    """The error for a file of the course in which nothing stands: how to get it back."""
+    labs = catalogue.in_file(name)
+    anew = f"dlojz reset {labs[0].id} --file" if labs else f"rm {shlex.quote(name)} && dlojz workspace"
+    return UsageError(f"{name} is empty. If your editor still shows what you wrote, save it again, or look for a copy in "
+                      f"backup/; `{anew}` lays it out anew, as it was at first")
+
+
 # --- one file ------------------------------------------------------------------------------------------------------------
 
 

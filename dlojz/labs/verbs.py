@@ -48,9 +48,12 @@ class Target:
 
     def _read(self, file: str) -> textfile.TextFile:
         try:
-            return textfile.read(self.here / file)
+            content = textfile.read(self.here / file)
         except FileNotFoundError:
             raise workspace.missing(self.here, file) from None
+        if not content.text.strip():
+            raise workspace.emptied(file)
+        return content
 
     def found(self, texts: Texts) -> dict[str, fences.Fence]:
         """The fences, as they stand. Raises UsageError where one is gone or damaged, and says what to do."""

@@ -314,6 +314,20 @@ def test_exit_codes(here, judged, capsys, state, code):
     assert capsys.readouterr().out.startswith("gpu: ") and events.read(here)[-1]["outcome"] == state.lower()
 
 
+@pytest.mark.parametrize("left", ["", "\n \n"])
+def test_an_emptied_file_is_called_empty_and_comes_back(here, capsys, left):
+    verbs.solve("gpu", yes=True)
+    (here / "train.py").write_text(left)
+    for command in ("check gpu", "diff amp", "edit gpu", "solve -y gpu", "reset gpu", "submit -- train.py"):
+        assert cli.main(command.split()) == 2, command
+        said = "".join(capsys.readouterr())
+        assert "train.py is empty. If your editor still shows what you wrote, save it again, or look for a copy in backup/; " \
+               "`dlojz reset gpu --file` lays it out anew, as it was at first" in said, command
+    assert (here / "train.py").read_text() == left and not list((here / "runs").iterdir())
+    assert cli.main(["reset", "gpu", "--file"]) == 0
+    assert (here / "train.py").read_text() == catalogue.laid_out("train.py")
+
+
 @pytest.mark.parametrize("states, code", [
     ((SOLVED, SOLVED), 0), ((SOLVED, NOT_ATTEMPTED), 3), ((NOT_ATTEMPTED, WRONG), 1), ((WRONG, CANNOT_CHECK), 2)])
 def test_several_labs_are_checked_one_after_the_other(here, judged, capsys, states, code):
