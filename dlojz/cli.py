@@ -303,9 +303,13 @@ def log(args) -> int:
     for text in follow(job, name) if args.follow else [job.err if args.err else job.log]:
         shown = shown or bool(text)
         print(text, end="", flush=True)
-    if args.follow or not shown:
-        print(f"[{job.run} is {job.state}{f': {job.reason}' if job.reason else ''}]", file=sys.stderr)
-    if not args.err and job.state not in ("COMPLETED", "PENDING", "RUNNING") and job.err:
+    went_wrong = job.state not in ("COMPLETED", "PENDING", "RUNNING")
+    if args.follow or not shown or went_wrong:
+        # torchrun ends in a long traceback whatever a process ended with, be it that it was told to stop and has saved all.
+        report = ". What ends in ChildFailedError above is torchrun's report of it"
+        torchrun = report if args.err and "ChildFailedError" in job.err else ""
+        print(f"[{job.run} is {job.state}{f': {job.reason}' if job.reason else ''}{torchrun}]", file=sys.stderr)
+    if not args.err and went_wrong and job.err:
         print(f"[its error output: dlojz log --err {job.run}]", file=sys.stderr)
     return 0
 
