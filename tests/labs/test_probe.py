@@ -244,7 +244,7 @@ def test_an_empty_file_says_how_to_get_a_new_one(tmp_path, shared):
     file = script(tmp_path)
     file.write_text("")
     outcome = run_check("gpu", tmp_path, PLENTY, shared)
-    assert outcome.state == CANNOT_CHECK and "`dlojz reset gpu --file` lays the file out anew" in outcome.message
+    assert outcome.state == CANNOT_CHECK and "`dlojz reset gpu --file` lays it out anew" in outcome.message
 
 
 def test_ends_early_elsewhere(tmp_path, shared):
