@@ -9,17 +9,28 @@ import argparse
 import sys
 
 from . import __version__
+from .arguments import Parser
 from .errors import UsageError
 
 
-def parser() -> argparse.ArgumentParser:
+class Verb(Parser):
+    """A verb's arguments: it says itself which of them it doesn't know, for the parser above knows only its own."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.refuse(unknown)
+        return found, unknown
+
+
+def parser() -> Parser:
     description = "Make one PyTorch training script fast, then spread it over many GPUs."
-    top = argparse.ArgumentParser(prog="dlojz", description=description)
+    top = Parser(prog="dlojz", description=description)
     top.add_argument("--version", action="version", version=f"dlojz {__version__}")
-    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Verb)
 
     verb = verbs.add_parser("workspace", help="make a folder to work in: notebooks, the scripts to edit, runs/")
-    verb.add_argument("folder", metavar="DIR")
+    verb.add_argument("folder", nargs="?", metavar="DIR", help="left out, the workspace that you are in")
     verb.add_argument("--update", action="store_true", help="bring what the kit has changed since; what you wrote stays")
     verb.add_argument("--solved", metavar="LAB[,LAB…]|all", default="", help="labs whose fences hold the solution")
     verb.set_defaults(run=workspace)
@@ -29,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     verb.set_defaults(run=edit)
 
     verb = verbs.add_parser("check", help="whether a lab is solved: exit code 0 yes, 1 no, 3 not attempted, 2 can't be told")
-    verb.add_argument("lab", metavar="LAB")
+    verb.add_argument("labs", nargs="+", metavar="LAB", help="of several the exit code is that of the first of 2, 1, 3, 0")
     verb.set_defaults(run=check)
 
     verb = verbs.add_parser("hint", help="the next of a lab's three hints")
@@ -75,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     verb.set_defaults(run=lab)
 
     verb = verbs.add_parser("course", help="a workspace with a measured baseline, then JupyterLab")
-    verb.add_argument("folder", metavar="DIR")
+    verb.add_argument("folder", nargs="?", metavar="DIR", help="left out, the workspace that you are in")
     verb.add_argument("--again", action="store_true", help="measure the baseline anew, if there is one")
     verb.set_defaults(run=course)
 
@@ -104,6 +115,7 @@ def parser() -> argparse.ArgumentParser:
     verb.add_argument("--wait", action="store_true", help="return when the job has ended: with exit code 1 if it failed")
     verb.add_argument("--again", action="store_true", help="run anew what has been run already")
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- train.py ARGS")
+    verb.advice = "what is for the script comes after --: dlojz submit [OPTIONS] -- train.py ARGS"
     verb.set_defaults(run=submit)
 
     verb = verbs.add_parser("jobs", help="the runs of this workspace and how they stand")
@@ -129,18 +141,24 @@ def parser() -> argparse.ArgumentParser:
 def workspace(args) -> int:
     from . import workspace
 
-    for line in workspace.create(args.folder, args.solved.split(","), args.update):
+    folder = args.folder or workspace.find()
+    for line in workspace.create(folder, args.solved.split(","), args.update):
         print(line)
-    print(f"The workspace is {args.folder}")
+    print(f"The workspace is {folder}")
     return 0
 
 
 def check(args) -> int:
-    from .labs.verbs import check
+    from .labs.verbs import check, target
 
-    outcome = check(args.lab)
-    _print(outcome)
-    return outcome.exit_code
+    for lab in args.labs:
+        target(lab)  # all or none: a name that isn't there is said before anything is checked
+    codes = []
+    for lab in args.labs:
+        outcome = check(lab)
+        _print(outcome)
+        codes.append(outcome.exit_code)
+    return next(code for code in (2, 1, 3, 0) if code in codes)
 
 
 def hint(args) -> int:
@@ -213,14 +231,15 @@ def lab(args) -> int:
 def _print(result) -> int:
     """Show what a verb returned; letters that this terminal can't show must not stop it."""
     sys.stdout.reconfigure(errors="replace")
-    print(result)
+    print(result, flush=True)
     return 0
 
 
 def course(args) -> int:
+    from . import workspace
     from .course import start
 
-    return start(args.folder, again=args.again)
+    return start(args.folder or workspace.find(), again=args.again)
 
 
 def report(args) -> int:
@@ -284,9 +303,13 @@ def log(args) -> int:
     for text in follow(job, name) if args.follow else [job.err if args.err else job.log]:
         shown = shown or bool(text)
         print(text, end="", flush=True)
-    if args.follow or not shown:
-        print(f"[{job.run} is {job.state}{f': {job.reason}' if job.reason else ''}]", file=sys.stderr)
-    if not args.err and job.state not in ("COMPLETED", "PENDING", "RUNNING") and job.err:
+    went_wrong = job.state not in ("COMPLETED", "PENDING", "RUNNING")
+    if args.follow or not shown or went_wrong:
+        # torchrun ends in a long traceback whatever a process ended with, be it that it was told to stop and has saved all.
+        report = ". What ends in ChildFailedError above is torchrun's report of it"
+        torchrun = report if args.err and "ChildFailedError" in job.err else ""
+        print(f"[{job.run} is {job.state}{f': {job.reason}' if job.reason else ''}{torchrun}]", file=sys.stderr)
+    if not args.err and went_wrong and job.err:
         print(f"[its error output: dlojz log --err {job.run}]", file=sys.stderr)
     return 0
 

@@ -8,7 +8,6 @@ workspace.toml names, else a detected one. The kit's own files are in ``slurm/si
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import fnmatch
 import functools
 import os
@@ -21,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import paths, workspace
+from . import near, paths, workspace
 from .errors import UsageError
 
 # --- time limits ---------------------------------------------------------------------------------------------------------
@@ -212,8 +211,7 @@ def _build(kind, table: dict, keys: tuple[str, ...], where: _Where, **filled):
     values = {}
     for key, value in table.items():
         if key not in fields:
-            near = difflib.get_close_matches(key, fields, 1, 0.5)
-            hint = f"did you mean {near[0]!r}?" if near else "known keys: " + ", ".join(fields)
+            hint = near.hint(key, fields).strip() or "known keys: " + ", ".join(fields)
             raise where.wrong((*keys, key), f"unknown key {key!r}; {hint}")
         rule = fields[key].metadata
         if "table" in rule:
@@ -303,9 +301,7 @@ def load(name: str) -> Site:
     else:
         sites = available()
         if name not in sites:
-            near = difflib.get_close_matches(name, sites, 1, 0.5)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise UsageError(f"there is no site {name!r}: {hint}`dlojz sites` lists {', '.join(sorted(sites))}")
+            raise UsageError(f"there is no site {name!r}: {near.hint(name, sites)}`dlojz sites` lists {', '.join(sorted(sites))}")
         file = sites[name]
     try:
         text = file.read_text(encoding="utf-8")
@@ -367,7 +363,8 @@ def _workspace_site(marker: Path) -> str:
     except (OSError, ValueError) as error:
         raise UsageError(f"{marker} cannot be read: {error}") from None
     if unknown := sorted(set(content) - set(workspace.KEYS)):
-        raise UsageError(f"{marker}: there is no key {unknown[0]!r}: expected are {' and '.join(workspace.KEYS)}")
+        guess = near.hint(unknown[0], workspace.KEYS)
+        raise UsageError(f"{marker}: there is no key {unknown[0]!r}: {guess}Expected are {' and '.join(workspace.KEYS)}")
     chosen = content.get("site", "")
     if not isinstance(chosen, str):
         raise UsageError(f'{marker}: site must be a name in quotes, such as site = "laptop"')

@@ -10,13 +10,15 @@ import os
 import shlex
 import sys
 
-from . import machine
+from . import machine, near
+from .arguments import Parser as Parser
 from .errors import UsageError
 
 AT_LEAST_ONE = ("image_size", "batch_size", "epochs", "test_steps", "accumulate", "metric_every", "checkpoint_every",
                 "prefetch_factor")
 FIXED = ("model", "data", "image_size", "batch_size", "accumulate", "optimizer", "lr", "wd", "mom", "schedule", "label_smoothing",
          "augment", "alpha", "clip_grad", "drop_last", "amp", "seed")  # a resumed run needs the same
+USUAL = ("resnet18", "resnet50", "efficientnet_b0")  # models
 IN_LOADER = ("randaugment", "mixup-cpu")  # what --augment does there
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 CUDA_GRAPHS = ("reduce-overhead", "max-autotune")  # the modes that record them
@@ -24,13 +26,6 @@ LARGEST = 1e30  # of --lr and --wd: times a few, still a float32
 ALL_TAKE = 224  # pixels that each model of torchvision can work with
 ONE_VALUE = "more than 1 value per channel"  # as batch norm puts it
 TOO_SMALL = ("Output size is too small", "Kernel size can't be greater than actual input size")  # as pooling and convolutions do
-
-
-class Parser(argparse.ArgumentParser):
-    """An ArgumentParser that says in one line what is wrong, without all its switches before it."""
-
-    def error(self, message: str):
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
@@ -55,7 +50,7 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
         "--alpha must be a number above 0": args.alpha is not None and not 0 < args.alpha < math.inf,
         "--label-smoothing lies between 0 and 1": not 0 <= args.label_smoothing <= 1,
         f"--model {shlex.quote(args.model)} is not a classification model of torchvision: try "
-        f"{', '.join(_near(args.model, models))}": args.model not in models,
+        f"{', '.join(near.names(args.model, models, 3) or USUAL)}": args.model not in models,
         f"--model {args.model} takes an --image-size that {_patch(args.model)} divides": args.image_size % _patch(args.model) > 0,
         "--device cuda: torch sees no GPU here (`dlojz doctor` says why); leave it out to train on the CPU":
             args.device == "cuda" and not cuda,
@@ -180,12 +175,6 @@ def _patch(model: str) -> int:
     if model.startswith("vit_"):
         return int(model.rpartition("_")[2])
     return 224 if model == "maxvit_t" else 1
-
-
-def _near(name: str, models: list[str]) -> list[str]:
-    from difflib import get_close_matches
-
-    return get_close_matches(name, models, 3) or ["resnet18", "resnet50", "efficientnet_b0"]
 
 
 def describe(args, procs) -> dict:

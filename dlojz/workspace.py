@@ -41,7 +41,7 @@ def find(start: Path | str | None = None) -> Path:
     for folder in (here, *here.parents):
         if (folder / MARKER).is_file():
             return folder
-    raise UsageError(f"{here} is not in a workspace: make one with `dlojz workspace DIR`, then work inside it")
+    raise UsageError(f"{here} is not in a workspace: make one with `dlojz workspace DIR` or go to yours, then work inside it")
 
 
 def version(folder: Path) -> str:
@@ -140,6 +140,14 @@ def missing(folder: Path, name: str) -> UsageError:
         except (UsageError, OSError):
             continue
     return UsageError(f"{name} is not in {folder}: `dlojz workspace {folder}` puts a new one there and touches nothing else")
+
+
+def emptied(name: str) -> UsageError:
+    """The error for a file of the course in which nothing stands: how to get it back."""
+    labs = catalogue.in_file(name)
+    anew = f"dlojz reset {labs[0].id} --file" if labs else f"rm {shlex.quote(name)} && dlojz workspace"
+    return UsageError(f"{name} is empty. If your editor still shows what you wrote, save it again, or look for a copy in "
+                      f"backup/; `{anew}` lays it out anew, as it was at first")
 
 
 # --- one file ------------------------------------------------------------------------------------------------------------

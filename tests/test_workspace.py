@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from dlojz import paths, workspace
+from dlojz import cli, paths, workspace
 from dlojz.errors import UsageError
 from dlojz.labs import catalogue, fences
 
@@ -335,6 +335,31 @@ def test_without_its_manifest_what_is_the_kit_s_is_known_again(kit, tmp_path):
     assert len(said) == 1 and "is gone" in said[0]
     kit_fix(kit)
     assert updated(folder) == "train.py: brought up to date"
+
+
+@pytest.mark.parametrize("inside", [".", "runs", "hunt"])
+def test_without_a_folder_it_is_the_workspace_that_we_are_in(kit, tmp_path, monkeypatch, capsys, inside):
+    folder = tmp_path / "work"
+    workspace.create(folder)
+    (folder / "hunt").mkdir(exist_ok=True)
+    kit_fix(kit)
+    catalogue._read.cache_clear()
+    (folder / "augment.py").unlink()
+    monkeypatch.delenv("DLOJZ_WORKSPACE", raising=False)
+    monkeypatch.chdir(folder / inside)
+    assert cli.main(["workspace"]) == 0
+    assert capsys.readouterr().out == f"augment.py: was missing, a new one is there\nThe workspace is {folder}\n"
+    assert cli.main(["workspace", "--update"]) == 0
+    assert capsys.readouterr().out == f"train.py: brought up to date\nThe workspace is {folder}\n"
+
+
+@pytest.mark.parametrize("command", ["workspace", "workspace --update", "workspace --solved all", "course"])
+def test_without_a_folder_outside_of_a_workspace(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.delenv("DLOJZ_WORKSPACE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(command.split()) == 2
+    said = f"dlojz: {tmp_path} is not in a workspace: make one with `dlojz workspace DIR` or go to yours, then work inside it\n"
+    assert capsys.readouterr().err == said and not list(tmp_path.iterdir())
 
 
 # --- versions ------------------------------------------------------------------------------------------------------------

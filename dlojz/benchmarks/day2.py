@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import machine, paths, records
+from .. import machine, near, paths, records
 from ..errors import UsageError
 from .runs import loader_switches, row, run
 
@@ -212,7 +212,7 @@ def main(argv=None) -> int:
     parser.add_argument("--page", action="store_true", help="make the tables of docs/day2.md anew, and measure nothing")
     args, extra = parser.parse_known_args(argv)
     if unknown := [name for name in args.suites if name not in SUITES]:
-        parser.error(f"there is no suite {unknown[0]!r}: expected are {', '.join(SUITES)}")
+        parser.error(f"there is no suite {unknown[0]!r}: {near.hint(unknown[0], SUITES)}Expected are {', '.join(SUITES)}")
     if args.page and not args.out.is_dir():
         parser.error(f"--out {args.out}: there is no such folder")
     if args.page:

@@ -9,14 +9,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from .. import workspace
+from .. import near, workspace
 from ..errors import UsageError
 from .job import Group, Job, StillRunning, load, refresh, table, table_html
 from .states import NAME, Status
@@ -46,9 +45,9 @@ class Jobs:
         if named := [job for job in self if job.id == name]:
             return named[-1]
         known = dict.fromkeys(job.name for job in self)
-        near = difflib.get_close_matches(name, known, 3, 0.5)
         latest = list(known)[-5:]
-        there = f"did you mean {' or '.join(near)}?" if near else "nothing has been submitted yet" if not latest \
+        guess = near.hint(name, known, 3).strip()
+        there = guess or "nothing has been submitted yet" if guess or not latest \
             else f"the latest are {', '.join(latest)}" if len(known) > len(latest) else f"there is {', '.join(latest)}"
         raise UsageError(f"there is no run {name!r} in {runs}: {there}")
 

@@ -21,7 +21,7 @@ from ..errors import UsageError
 from . import processes
 from .queue import HEARTBEAT, HEARTBEATS_MISSED, Entry, Queue, default_folder
 from .script import environment
-from .states import Request, Status, judged, left_exit_code, read_json
+from .states import Request, Status, Unreachable, judged, left_exit_code, read_json
 from .supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def submit(folders: Sequence[Path], request: Request) -> list[str]:
     try:
         with queue.locked():
             ids = queue.add(new, environment(os.environ))
+    except Unreachable as error:  # here it is no question whether the jobs reached the queue: they did not
+        raise UsageError(str(error)) from None
     except OSError as error:
         raise UsageError(f"the job queue in {queue.folder} cannot be written ({error.strerror}): "
                          "make room there, or set DLOJZ_QUEUE to another folder") from None

@@ -52,6 +52,19 @@ def alive(process: dict | None) -> bool:
     return bool(process) and process.get("boot") == boot() and identity(process.get("pid", 0)) == process
 
 
+def stopped(pid: int) -> bool:
+    """Whether it was halted (Ctrl-Z, kill -STOP) and does nothing until it is told to go on."""
+    return (stat := _stat(pid)) is not None and stat[0] in "Tt"
+
+
+def command(pid: int) -> list[str]:
+    """The words of its command line; empty where they can't be read."""
+    try:
+        return (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+    except OSError:
+        return []
+
+
 def marked(mark: str) -> list[int]:
     """The pids of this user's processes that have ``mark`` (a text ``NAME=value``) in their environment.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import fcntl
 import json
 import os
@@ -13,7 +12,6 @@ import shlex
 import socket
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +19,13 @@ from pathlib import Path
 
 from .. import paths
 from ..errors import UsageError
+from . import locks
 from .script import environment
 from .states import Unreachable, write_json
 
 HEARTBEAT = 30.0  # seconds between two signs of life of a supervisor
 HEARTBEATS_MISSED = 10  # until other hosts that share the home take its host for dead
+NO_LOCKS = "the job queue's folder knows no file locks: set DLOJZ_QUEUE to a folder on a local disk"
 MARK = "DLOJZ_JOB"  # in the environment of all processes of a job
 
 
@@ -68,7 +68,7 @@ class Queue:
                              "set DLOJZ_QUEUE to a folder that you may write to") from None
 
     @contextlib.contextmanager
-    def locked(self, patience: float = 20.0) -> Iterator[None]:
+    def locked(self, patience: float | None = None) -> Iterator[None]:
         """Hold the queue's lock. Raises UsageError or Unreachable."""
         try:
             handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -76,11 +76,12 @@ class Queue:
             raise UsageError(f"the job queue in {self.folder} cannot be written ({error.strerror}): "
                              "make room or mend its permissions, or set DLOJZ_QUEUE to another folder") from None
         try:
-            until = time.monotonic() + patience
-            while not lock(handle):
-                if time.monotonic() > until:
-                    raise Unreachable(f"the job queue in {self.folder} is busy: try again in a moment")
-                time.sleep(0.01)
+            try:
+                locks.take(handle, f"the job queue in {self.folder}", patience)
+            except locks.Held as error:
+                raise Unreachable(str(error)) from None
+            except OSError:
+                raise UsageError(NO_LOCKS) from None
             yield
         finally:
             os.close(handle)
@@ -165,12 +166,9 @@ class Queue:
 def lock(handle: int, kind: int = fcntl.LOCK_EX) -> bool:
     """Take a lock on an open file if it is free. Raises UsageError where the file system knows none."""
     try:
-        fcntl.flock(handle, kind | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-            raise UsageError("the job queue's folder knows no file locks: set DLOJZ_QUEUE to a folder on a local disk") from None
-        return False
-    return True
+        return locks.free(handle, kind)
+    except OSError:
+        raise UsageError(NO_LOCKS) from None
 
 
 def default_folder(host: str | None = None) -> Path:

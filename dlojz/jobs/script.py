@@ -17,8 +17,9 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from .. import paths, sites
+from .. import near, paths, sites
 from ..errors import UsageError
+from ..workspace import emptied, references
 from .states import Request
 
 # --- what was asked for --------------------------------------------------------------------------------------------------
@@ -75,9 +76,11 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
         script = Path(os.path.abspath(folder / asked))
         if script.is_file():
             shown = script.relative_to(workspace) if script.is_relative_to(workspace) else script
+            if str(shown) in references() and not script.read_bytes().strip():
+                raise emptied(str(shown))
             return Command((str(shown), *argv[1:]), script)
-    near = sorted(file.name for file in workspace.glob("*.py"))
-    there = f": there is {', '.join(near[:8])}" if near else ""
+    scripts = sorted(file.name for file in workspace.glob("*.py"))
+    there = f": {near.hint(argv[0], scripts)}There is {', '.join(scripts[:8])}" if scripts else ""
     raise UsageError(f"there is no script {_short(argv[0])!r} in {workspace}{there}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
+import errno
 import json
 import os
 import re
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from .. import records
 from ..errors import UsageError
+from . import locks
 
 # Slurm's words, also for jobs of this machine. UNKNOWN: nobody can tell any more (folder deleted, job.json damaged).
 ACTIVE = ("PENDING", "RUNNING")
@@ -77,6 +78,7 @@ class Unreachable(UsageError):
 # --- job.json ------------------------------------------------------------------------------------------------------------
 
 NAME = "job.json"
+PATIENCE = 5.0  # seconds for its lock: a supervisor has other jobs to see to, and comes back to this one
 
 
 def read_json(folder: Path) -> dict | None:
@@ -107,8 +109,10 @@ def update(folder: Path, **changes) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # some network file systems know no locks: then only the renaming protects
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            locks.take(handle, str(folder), PATIENCE)
         write_json(folder / NAME, {**(read_json(folder) or {}), **changes})
+    except locks.Held as error:
+        raise BlockingIOError(errno.EWOULDBLOCK, str(error)) from None
     finally:
         os.close(handle)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import re
 import shutil
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from .. import sites, workspace
 from ..errors import UsageError
-from . import processes, script
+from . import locks, processes, script
 from .job import NEVER_QUEUED, Group, Job, being_submitted, launcher, load, refresh
 from .states import Request, Unreachable, update, write_json
 
@@ -106,7 +105,7 @@ def _locked(runs: Path) -> Iterator[None]:
     handle = os.open(runs, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            locks.take(handle, str(runs))
         yield
     finally:
         os.close(handle)

@@ -12,14 +12,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import paths
+from .. import near, paths
 from ..errors import UsageError
 from . import fences, schema
 
@@ -252,9 +251,7 @@ def lab(name: str) -> Lab:
     known = labs()
     if isinstance(name, str) and name in known:
         return known[name]
-    near = difflib.get_close_matches(str(name).lower().replace("-", "_"), known, 1, 0.4)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise UsageError(f"there is no lab {name!r}: {hint}Labs are {', '.join(known)}")
+    raise UsageError(f"there is no lab {name!r}: {near.hint(name, known)}Labs are {', '.join(known)}")
 
 
 def before(lab: Lab) -> list[Lab]:

@@ -72,6 +72,8 @@ def run_check(lab_id: str, folder: Path | str, limits: Limits | None = None, ses
 
 def _without_running(where: Places, contents: dict[str, textfile.TextFile]) -> tuple | None:
     """State and message where they can be told from the texts alone; else None."""
+    if empty := [name for name, content in contents.items() if not content.text.strip()]:
+        return CANNOT_CHECK, f"{workspace.emptied(empty[0])}."
     if where.not_attempted():
         first = next(iter(where.lab.fences))
         return NOT_ATTEMPTED, f"Its fences are as they came. The first is {first}, {where.line_of(first)}."

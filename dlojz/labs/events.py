@@ -13,13 +13,13 @@ Each line has an ``event``, a ``time`` (seconds since 1970) and a ``lab``. The e
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import time
 from pathlib import Path
 
 from ..errors import UsageError
+from ..jobs import locks
 
 NAME = "progress.jsonl"
 FIELDS = {"event": str, "lab": str, "outcome": str, "fences": str, "step": int, "by": str, "question": str}
@@ -36,7 +36,7 @@ def add(workspace: Path, event: str, lab: str, **fields) -> None:
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             with contextlib.suppress(OSError):  # some network file systems know no locks
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                locks.take(handle, str(path))
             size = os.fstat(handle).st_size
             if size and os.pread(handle, 1, size - 1) != b"\n":
                 line = b"\n" + line  # the line before was torn: keep it from swallowing this one
@@ -46,6 +46,25 @@ def add(workspace: Path, event: str, lab: str, **fields) -> None:
             os.close(handle)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}. Make room or mend its permissions") from None
+
+
+def note(workspace: Path, event: str, lab: str, **fields) -> str:
+    """As `add`, for what is worth more than its note (it is shown also in a folder that can't be written): returns the line that
+    says that it could not be kept, empty where it was."""
+    try:
+        add(workspace, event, lab, **fields)
+    except UsageError as error:
+        return f"Not kept in your progress: {error}."
+    return ""
+
+
+def can_be_kept(workspace: Path) -> bool:
+    """Whether progress.jsonl can be written."""
+    try:
+        os.close(os.open(workspace / NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666))
+    except OSError:
+        return False
+    return True
 
 
 def read(workspace: Path) -> list[dict]:

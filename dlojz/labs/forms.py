@@ -60,7 +60,7 @@ class QuestionForm:
             chosen = given if self.question.kind == "several" else (given,)
             for field, option in zip(self.fields, self.question.options):
                 field.value = option in chosen
-        self._say(given)
+        self._say(self.question.verdict(given))
 
     def _chosen(self, change) -> None:
         """Of several options one only."""
@@ -68,8 +68,8 @@ class QuestionForm:
             for field in self.fields if change["new"] else ():
                 field.value = field is change["owner"]
 
-    def _say(self, given) -> None:
-        self.said.value = self.question.verdict(given).page
+    def _say(self, verdict: show.Shown) -> None:
+        self.said.value = verdict.page
         self.button.description = "Answer again"
 
     def _pressed(self, _button) -> None:
@@ -79,11 +79,11 @@ class QuestionForm:
             else:
                 said = [option for field, option in zip(self.fields, self.question.options) if field.value]
             try:
-                self.quiz.answer(self.question.id, said)
+                verdict = self.quiz.answer(self.question.id, said)
             except UsageError as error:
                 self.said.value = _complaint(error)
                 return
-            self._say(self.quiz.given[self.question.id])
+            self._say(verdict)
             self.answered()
 
 

@@ -10,7 +10,7 @@ import html
 import textwrap
 from pathlib import Path
 
-from .. import workspace
+from .. import near, workspace
 from ..errors import UsageError
 from ..jobs.watch import plain_wanted
 from . import catalogue, events, goals, predictions, questions, show
@@ -29,20 +29,22 @@ class Quiz:
         if only:
             self.questions = tuple(question for question in self.questions if question.id == only)
             if not self.questions:
-                known = ", ".join(question.id for question in questions.read(lab))
-                raise UsageError(f"the quiz of {lab.id} has no question {only!r}: there are {known}")
+                known = [question.id for question in questions.read(lab)]
+                raise UsageError(f"the quiz of {lab.id} has no question {only!r}: {near.hint(only, known)}"
+                                 f"There are {', '.join(known)}")
         self.given: dict[str, Answer] = questions.answers(events.read(here), lab, self.questions)
 
     def answer(self, question: str, *answer) -> show.Shown:
         """Answer a question: with an option or its letter, several of them, or a number. Raises UsageError."""
         asked = next((each for each in self.questions if each.id == question), None)
         if asked is None:
-            raise UsageError(f"there is no question {question!r}: there are {', '.join(each.id for each in self.questions)}")
+            known = [each.id for each in self.questions]
+            raise UsageError(f"there is no question {question!r}: {near.hint(question, known)}There are {', '.join(known)}")
         given = asked.given(answer[0] if len(answer) == 1 else list(answer))
         right = asked.right(given)
-        events.add(self.here, "quiz", self.lab.id, question=asked.id, answer=given, right=right)
+        lost = events.note(self.here, "quiz", self.lab.id, question=asked.id, answer=given, right=right)
         self.given[asked.id] = given
-        return asked.verdict(given)
+        return asked.verdict(given).also(lost)
 
     @property
     def score(self) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+from .. import near
 from ..errors import UsageError
 
 MISSING = dataclasses.MISSING
@@ -78,8 +78,7 @@ def _build(kind, parsed: dict, keys: tuple, file: Path, content: str, filled: di
     for name, value in parsed.items():
         here = (*keys, name)
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, 1, 0.5)
-            hint = f"did you mean {near[0]!r}?" if near else "known keys: " + ", ".join(fields)
+            hint = near.hint(name, fields).strip() or "known keys: " + ", ".join(fields)
             raise wrong(file, content, here, f"unknown key {name!r}; {hint}")
         rule = fields[name].metadata
         if "table" in rule:

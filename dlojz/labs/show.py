@@ -28,6 +28,10 @@ class Shown:
         self.text = shown(text)
         self.page = shown(page) if page is not None else lines(*self.text.split("\n"))
 
+    def also(self, line: str) -> Shown:
+        """The same with one more line, if there is one."""
+        return Shown(f"{self.text}\n{line}", self.page + lines(line)) if line else self
+
     def __repr__(self) -> str:
         return self.text
 

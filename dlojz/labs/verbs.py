@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import workspace
+from .. import near, workspace
 from ..errors import UsageError
 from ..jobs.watch import plain_wanted
 from . import catalogue, events, fences, show, textfile
@@ -48,9 +48,12 @@ class Target:
 
     def _read(self, file: str) -> textfile.TextFile:
         try:
-            return textfile.read(self.here / file)
+            content = textfile.read(self.here / file)
         except FileNotFoundError:
             raise workspace.missing(self.here, file) from None
+        if not content.text.strip():
+            raise workspace.emptied(file)
+        return content
 
     def found(self, texts: Texts) -> dict[str, fences.Fence]:
         """The fences, as they stand. Raises UsageError where one is gone or damaged, and says what to do."""
@@ -107,7 +110,8 @@ def target(name: str) -> Target:
     if isinstance(name, str) and name not in catalogue.labs() and catalogue.is_id(name.split(".")[0]) and "." in name:
         lab = catalogue.lab(name.split(".")[0])
         if name not in lab.fences:
-            raise UsageError(f"the lab {lab.id} has no fence {name!r}: there are {', '.join(lab.fences)}")
+            guess = near.hint(name, lab.fences)
+            raise UsageError(f"the lab {lab.id} has no fence {name!r}: {guess}There are {', '.join(lab.fences)}")
         return Target(lab, here, (name,))
     lab = catalogue.lab(name)
     return Target(lab, here, tuple(lab.fences))
@@ -159,11 +163,8 @@ def check(lab: str) -> Outcome:
 
 
 def _noted(at: Target, outcome: Outcome, stood: str) -> Outcome:
-    try:
-        events.add(at.here, "check", at.lab.id, outcome=outcome.state.lower(), fences=stood)
-    except UsageError as error:  # what was found out is worth more than its note
-        return dataclasses.replace(outcome, message=f"{outcome.message}\nNot kept in your progress: {error}.".lstrip("\n"))
-    return outcome
+    lost = events.note(at.here, "check", at.lab.id, outcome=outcome.state.lower(), fences=stood)
+    return dataclasses.replace(outcome, message=f"{outcome.message}\n{lost}".lstrip("\n")) if lost else outcome
 
 
 def hint(lab: str, step: int | None = None) -> show.Shown:
@@ -176,22 +177,22 @@ def hint(lab: str, step: int | None = None) -> show.Shown:
         step = min(last + 1, len(steps))
     if step > len(steps) and last == len(steps):
         raise UsageError(f"there is no hint {step} of {at.lab.id}: there are {len(steps)}, and you have seen them all")
-    if not 1 <= step <= min(last + 1, len(steps)):
+    kept = step <= last + 1 or events.can_be_kept(at.here)  # else nobody knows how many have been seen
+    if not 1 <= step <= (min(last + 1, len(steps)) if kept else len(steps)):
         raise UsageError(f"there is no hint {step} of {at.lab.id} yet: the next one is {min(last + 1, len(steps))}")
-    if step > last:
-        events.add(at.here, "hint", at.lab.id, step=step)
+    lost = events.note(at.here, "hint", at.lab.id, step=step) if step > last else ""
     title = f"Hint {step} of {len(steps)} for {at.lab.id}"
-    more = (f'the next one: hint("{at.lab.id}")' if step < len(steps) else
+    more = (f'the next one: hint("{at.lab.id}"{f", step={step + 1}" if lost else ""})' if step < len(steps) else
             f'there are no more hints; diff("{at.lab.id}") shows yours beside the kit\'s')
     page = show.headline(title) + show.markdown(steps[step - 1]) + show.lines(more)
-    return show.Shown(f"{title}\n\n{steps[step - 1]}\n\n({more})", page)
+    return show.Shown(f"{title}\n\n{steps[step - 1]}\n\n({more})", page).also(lost)
 
 
 def diff(lab: str) -> show.Shown:
     """The fences of a lab (or one fence), the trainee's beside the kit's. Progress notes that the solution was seen."""
     at = target(lab)
     found = at.found(at.read())
-    events.add(at.here, "looked", at.lab.id, by="diff")
+    lost = events.note(at.here, "looked", at.lab.id, by="diff")
     texts, pages = [], []
     for name in at.names:
         yours, kits = found[name], at.lab.fences[name]
@@ -200,7 +201,7 @@ def diff(lab: str) -> show.Shown:
         titles = ("yours", "the kit's")
         texts.append(f"{head}{same}\n{show.side_by_side(textfile.shown(yours.body), kits.body, titles)}")
         pages.append(show.headline(head + same) + show.side_by_side_html(yours.body, kits.body, titles))
-    return show.Shown("\n\n".join(texts), "".join(pages))
+    return show.Shown("\n\n".join(texts), "".join(pages)).also(lost)
 
 
 class Question(show.Shown):
@@ -279,8 +280,8 @@ def reset(lab: str, file: bool = False) -> show.Shown:
     if at.untouched(found) and all(found[each].body.strip() == at.lab.stubs[each].strip() for each in at.names):
         return show.Shown(f"{name}: its fences in {at.place} are as they were laid down. Nothing was changed.")
     kept = at.put(mine, {each: at.lab.stubs[each] for each in at.names}, "reset", True)
-    events.add(at.here, "reset", at.lab.id)
-    return show.Shown(f"{name}: the stub stands in {at.place} again.{kept}")
+    lost = events.note(at.here, "reset", at.lab.id)
+    return show.Shown(f"{name}: the stub stands in {at.place} again.{kept}").also(lost)
 
 
 def _reset_file(at: Target, name: str) -> str:
@@ -297,11 +298,10 @@ def _reset_file(at: Target, name: str) -> str:
         new = fences.replace(new, carried, name)
     path.parent.mkdir(exist_ok=True)
     textfile.write_bytes(path, new.encode("utf-8", "surrogateescape"))
-    for lab in dict.fromkeys(each.split(".")[0] for each in lost):
-        events.add(at.here, "reset", lab)
+    unkept = [events.note(at.here, "reset", lab) for lab in dict.fromkeys(each.split(".")[0] for each in lost)]
     taken = f" with what you wrote in {', '.join(carried)}" if carried else ""
     stubs = f" The stub stands in {', '.join(lost)}, whose comments were damaged or gone." if lost else ""
-    return f"{name}: laid out anew{taken}.{stubs}{kept}"
+    return "\n".join([f"{name}: laid out anew{taken}.{stubs}{kept}", *filter(None, unkept[:1])])
 
 
 class CaughtUp(show.Shown):
@@ -348,8 +348,8 @@ def catch_up(lab: str) -> show.Shown:
                 continue
             texts = at.read()  # a check takes a while
         kept = at.put(texts, {name: fence.body for name, fence in each.fences.items()}, "catch_up", attempted)
-        events.add(here, "looked", each.id, by="catch_up")
-        said.append(f"{each.id}: the kit's solution stands in {at.place} now.{kept}")
+        lost = events.note(here, "looked", each.id, by="catch_up")
+        said.append(f"{each.id}: the kit's solution stands in {at.place} now.{kept} {lost}".rstrip())
     return CaughtUp(goal.id, said, ready)
 
 

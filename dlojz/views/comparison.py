@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
+from .. import near
 from ..errors import UsageError
 from ..jobs.watch import plain_wanted
 from . import page, runs, words
@@ -71,7 +72,7 @@ class Comparison(View):
         headings = {MEASURES[name][0]: name for name in self.measures}
         name = headings.get(by, by)
         if name not in self.columns:
-            raise UsageError(f"there is no column {by!r}: sort by {', '.join(self.columns)}")
+            raise UsageError(f"there is no column {by!r}: {near.hint(by, self.columns)}Sort by {', '.join(self.columns)}")
         down = MEASURES[name][2] if descending is None and name in MEASURES else bool(descending)
         known = [row for row in self.rows if row.get(name) is not None]
         unknown = [row for row in self.rows if row.get(name) is None]
@@ -128,7 +129,7 @@ def compare(*jobs, against=None, measures: Sequence[str] | None = None) -> Compa
     """
     measures = [measures] if isinstance(measures, str) else measures
     if unknown := [name for name in measures or () if name not in MEASURES]:
-        raise UsageError(f"there is no measure {unknown[0]!r}: they are {', '.join(MEASURES)}")
+        raise UsageError(f"there is no measure {unknown[0]!r}: {near.hint(unknown[0], MEASURES)}They are {', '.join(MEASURES)}")
     found = runs.several(*jobs)
     timed = [run for run in found if "images_per_second" in run.numbers]
     base = runs.one(against) if against is not None else (timed or found)[0]

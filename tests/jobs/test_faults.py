@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pytest
 from dlojz import jobs, submit
 from dlojz.errors import UsageError
 from dlojz.jobs import job as job_module
-from dlojz.jobs import local, processes, queue, submission
+from dlojz.jobs import local, locks, processes, queue, states, submission
 from dlojz.jobs.queue import Entry
 from dlojz.jobs.states import read_json, write_json
 from dlojz.jobs.supervisor import Supervisor
@@ -607,6 +608,100 @@ def test_final_states_are_written_by_two_at_once(ws):
         assert isinstance(json.loads((folder / "job.json").read_text()), dict)
     assert (read_json(folder)["one"], read_json(folder)["two"]) == (149, 149)
     assert [file.name for file in folder.iterdir()] == ["job.json"]
+
+
+# --- a lock that somebody keeps ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(ws, monkeypatch):
+    """Has a process of its own take the lock on a file or folder, and keep it until the test is over."""
+    monkeypatch.setattr(locks, "SILENT", 0.2)
+    monkeypatch.setattr(locks, "PATIENCE", 0.6)
+    holders = []
+
+    def keep(path) -> int:
+        holder = ws.python(f"""
+            import fcntl, os, time
+            handle = os.open({str(path)!r}, os.O_RDONLY)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            print("kept", flush=True)
+            time.sleep(120)
+            """)
+        holders.append(holder)
+        assert holder.stdout.readline() == "kept\n"
+        return holder.pid
+
+    yield keep
+    for holder in holders:
+        holder.kill()
+        holder.wait()
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_submitting_waits_for_a_kept_lock_with_a_word_and_not_for_ever(ws, kept, capsys, stopped):
+    runs = ws.folder / "runs"
+    runs.mkdir()
+    pid = kept(runs)
+    if stopped:
+        os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(UsageError) as refused:
+        submit("quick.py", name="a")
+    said = capsys.readouterr().err
+    assert said.startswith(f"dlojz: waiting for {runs}, which is locked by process {pid} (") and said.count("\n") == 1
+    assert f"{runs} has been locked for 1 s by process {pid} (" in str(refused.value)
+    way = f"which is stopped: let it go on (kill -CONT {pid}) or end it (kill -9 {pid}), then try again"
+    assert str(refused.value).endswith(way if stopped else f"end it if it hangs (kill {pid}), then try again")
+    assert not list(runs.iterdir())
+
+
+def test_a_kept_lock_of_the_queue_leaves_no_run_behind(ws, kept, capsys):
+    ws.queue.make()
+    (ws.queue.folder / "lock").touch()
+    pid = kept(ws.queue.folder / "lock")
+    with pytest.raises(UsageError, match=rf"the job queue in .* has been locked for 1 s by process {pid} \("):
+        submit("quick.py", name="a")
+    assert f"waiting for the job queue in {ws.queue.folder}, which is locked by process {pid}" in capsys.readouterr().err
+    assert not list((ws.folder / "runs").iterdir())
+
+
+def test_a_lock_that_is_let_go_in_time_is_taken(ws, kept, monkeypatch, capsys):
+    monkeypatch.setattr(locks, "PATIENCE", 30)
+    (ws.folder / "runs").mkdir()
+    pid = kept(ws.folder / "runs")
+    later = threading.Timer(0.5, os.kill, (pid, signal.SIGKILL))
+    later.start()
+    assert submit("quick.py", name="a").run == "a-001"
+    later.join()
+    assert "waiting for" in capsys.readouterr().err
+
+
+def test_a_kept_lock_of_one_run_is_waited_for_with_a_limit(ws, kept, monkeypatch, wait_until):
+    """A supervisor has other jobs to see to, and tries again later what it could not write."""
+    folder = ws.folder / "runs" / "x-001"
+    folder.mkdir(parents=True)
+    write_json(folder / "job.json", {"id": "1", "request": {}})
+    monkeypatch.setattr(states, "PATIENCE", 0.3)
+    pid = kept(folder)
+    with pytest.raises(OSError, match=rf"has been locked for 0 s by process {pid}"):
+        states.update(folder, id="2")
+    assert read_json(folder)["id"] == "1"
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: gone(pid))
+    states.update(folder, id="2")
+    assert read_json(folder)["id"] == "2"
+
+
+def test_a_lock_whose_holder_is_not_known(ws, tmp_path, kept, monkeypatch):
+    """It runs on another machine that shares the file system, or /proc/locks is not there."""
+    file = tmp_path / "file"
+    file.touch()
+    kept(file)
+    monkeypatch.setattr(processes, "PROC", tmp_path)
+    handle = os.open(file, os.O_RDONLY)
+    with pytest.raises(locks.Held, match=r"by a process that can't be seen from here: look for .* and end it, then try again"):
+        locks.take(handle, "file")
+    os.close(handle)
 
 
 def test_run_numbers_are_taken_once(ws):

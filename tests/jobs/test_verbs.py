@@ -129,6 +129,34 @@ def test_outside_a_workspace(ws, tmp_path):
         assert done.returncode == 2 and "is not in a workspace: make one" in done.stderr and done.stderr.count("\n") == 1
 
 
+REPORT = """\
+Traceback (most recent call last):
+  File "run.py", line 1, in <module>
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
+============================================================
+stops.py FAILED
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-01-31_14:05:59
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : 75 (pid: 4711) 
+============================================================
+"""
+
+
+def test_the_log_of_a_run_that_was_stopped_says_so_after_torchruns_report(ws):
+    ws.script("stops.py", f"import sys; print('saved'); sys.stderr.write({REPORT!r}); sys.exit(1)")
+    ws.shell("submit", "--wait", "--", "stops.py")
+    said = "[stops-001 is FAILED: rank 0: stopped by a signal, after it had saved a checkpoint"
+    done = ws.shell("log", "--err", "stops")
+    assert (done.returncode, done.stdout) == (0, REPORT)
+    assert done.stderr == f"{said}. What ends in ChildFailedError above is torchrun's report of it]\n"
+    assert ws.shell("log", "stops").stderr == f"{said}]\n[its error output: dlojz log --err stops-001]\n"
+
+
 def test_a_sweep_has_no_single_log(ws):
     ws.python("from dlojz import submit; submit(['quick.py 1', 'quick.py 2'], name='s').wait(20)").wait(30)
     done = ws.shell("log", "s")

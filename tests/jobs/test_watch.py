@@ -208,9 +208,9 @@ def test_nothing_to_watch_is_one_line(workspace):
 
 
 @pytest.mark.parametrize(("names", "asked", "said"), [
-    ("amp gpu", "amb", "did you mean amp?"), ("amp gpu", "xyz", "there is amp, gpu"),
+    ("amp gpu", "amb", "did you mean 'amp'?"), ("amp gpu", "xyz", "there is amp, gpu"),
     ("", "xyz", "nothing has been submitted yet"), ("a b c d e f g", "xyz", "the latest are c, d, e, f, g"),
-    ("amp1 amp2", "amp", "did you mean amp2 or amp1?")])
+    ("amp1 amp2", "amp", "did you mean 'amp1' or 'amp2'?")])
 def test_a_run_that_is_not_there_and_those_that_are(add, workspace, names, asked, said):
     for name in names.split():
         add(name, 1, Status("COMPLETED"))

@@ -5,11 +5,13 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
 from dlojz import paths, records
+from dlojz.jobs.watch import Progress
 
 SAID = {  # way -> (kind, ranks that are lost, message) as rank 0 tells it
     "unused": ("usage", None, "some parameters had no part in the loss"),
@@ -18,6 +20,7 @@ SAID = {  # way -> (kind, ranks that are lost, message) as rank 0 tells it
     "killed": ("lost_rank", [1], r"rank 1 \(process \d+ on .+\) ended without a word"),
     "hangs": ("lost_rank", [1], r"rank 1 \(process \d+ on .+\) has not moved for \d+ seconds.* of breaks.py"),
 }
+DONE = {"unused": 1, "uneven": 6, "raises": 2, "killed": 2, "hangs": 2}  # steps that rank 0 has made until then
 needs_two = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 WITH_GPUS = pytest.param("nccl", marks=[pytest.mark.gpu, needs_two])
 
@@ -55,5 +58,10 @@ def test_rank_0_says_what_has_happened(ended, way):
     [error] = [error for error in record.errors if error["rank"] == 0]
     assert error["kind"] == kind and error.get("lost") == lost and re.search(message, error["message"]), error
     assert error["advice"]
+    assert [step["step"] for step in record.steps] == list(range(1, DONE[way] + 1))
+    progress = Progress(Path())
+    for event in record.events:
+        progress.take(event)
+    assert (progress.done, progress.total) == (DONE[way], 8)
     if way == "raises":
         assert [other["kind"] for other in record.errors if other["rank"] == 1] == ["exception"]

@@ -314,6 +314,35 @@ def test_exit_codes(here, judged, capsys, state, code):
     assert capsys.readouterr().out.startswith("gpu: ") and events.read(here)[-1]["outcome"] == state.lower()
 
 
+@pytest.mark.parametrize("left", ["", "\n \n"])
+def test_an_emptied_file_is_called_empty_and_comes_back(here, capsys, left):
+    verbs.solve("gpu", yes=True)
+    (here / "train.py").write_text(left)
+    for command in ("check gpu", "diff amp", "edit gpu", "solve -y gpu", "reset gpu", "submit -- train.py"):
+        assert cli.main(command.split()) == 2, command
+        said = "".join(capsys.readouterr())
+        assert "train.py is empty. If your editor still shows what you wrote, save it again, or look for a copy in backup/; " \
+               "`dlojz reset gpu --file` lays it out anew, as it was at first" in said, command
+    assert (here / "train.py").read_text() == left and not list((here / "runs").iterdir())
+    assert cli.main(["reset", "gpu", "--file"]) == 0
+    assert (here / "train.py").read_text() == catalogue.laid_out("train.py")
+
+
+@pytest.mark.parametrize("states, code", [
+    ((SOLVED, SOLVED), 0), ((SOLVED, NOT_ATTEMPTED), 3), ((NOT_ATTEMPTED, WRONG), 1), ((WRONG, CANNOT_CHECK), 2)])
+def test_several_labs_are_checked_one_after_the_other(here, judged, capsys, states, code):
+    judged["gpu"], judged["amp"] = states
+    assert cli.main(["check", "gpu", "amp"]) == code
+    said = [line.split(":")[0] for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert said == ["gpu", "amp"] == [event["lab"] for event in events.read(here)]
+
+
+def test_no_lab_is_checked_where_one_is_not_there(here, judged, capsys):
+    judged["gpu"] = SOLVED
+    assert cli.main(["check", "gpu", "zzz"]) == 2
+    assert "there is no lab 'zzz'" in capsys.readouterr().err and not events.read(here)
+
+
 def test_a_check_really_runs_the_file(here):
     verbs.solve("gpu", yes=True)
     assert verbs.check("gpu").state == SOLVED
@@ -328,6 +357,40 @@ def test_a_verdict_that_cannot_be_kept_is_shown_all_the_same(here, judged, capsy
     assert cli.main(["check", "gpu"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("gpu: solved") and "Not kept in your progress: cannot write" in said
+
+
+@pytest.fixture
+def unkept(here):
+    """A workspace in which progress.jsonl cannot be written, as in a folder for reading only."""
+    (here / events.NAME).symlink_to(here / "no such folder" / events.NAME)
+    return here
+
+
+@pytest.mark.parametrize("command, first", [
+    ("hint amp", "Hint 1 of 3 for amp"), ("diff gpu", "gpu.device: "), ("quiz amp range bf16 tf32", "Yours: "),
+    ("reset gpu", "gpu: the stub stands in train.py again.")])
+def test_what_cannot_be_noted_is_shown_all_the_same(unkept, capsys, command, first):
+    write(unkept, "gpu.device", 'device = "cuda"\n')
+    assert cli.main(command.split()) == 0
+    said = capsys.readouterr().out
+    *_, last = said.strip().split("\n")
+    assert said.startswith(first) and said.count("Not kept in your progress") == 1
+    assert last == f"Not kept in your progress: cannot write {unkept / events.NAME}: No such file or directory. " \
+                   "Make room or mend its permissions."
+
+
+def test_all_hints_can_be_read_where_none_can_be_noted(unkept):
+    assert 'the next one: hint("amp", step=2)' in verbs.hint("amp").text
+    for step in (2, 3):
+        assert verbs.hint("amp", step).text.startswith(f"Hint {step} of 3 for amp")
+    for step in (0, 4):
+        with pytest.raises(UsageError, match=f"there is no hint {step} of amp"):
+            verbs.hint("amp", step)
+
+
+def test_catching_up_says_what_it_could_not_note(unkept):
+    done = verbs.catch_up("amp")
+    assert done.ready and "gpu: the kit's solution stands in train.py now. Not kept in your progress" in done.text
 
 
 def test_an_unknown_lab_is_bad_usage_with_the_nearest_name(here, capsys):
@@ -345,7 +408,7 @@ def test_what_is_no_name_is_shown_as_it_was_given(here, name):
 
 
 def test_an_unknown_fence_is_told_which_there_are(here):
-    with pytest.raises(UsageError, match=r"no fence 'amp.fwd': there are amp.dtype, amp.forward"):
+    with pytest.raises(UsageError, match=r"no fence 'amp.fwd': did you mean 'amp.forward'\? There are amp.dtype, amp.forward"):
         verbs.diff("amp.fwd")
 
 

@@ -1,10 +1,13 @@
 """What a trainee's file may do to the probe: each time a clear outcome within the limit, and nothing left running."""
 
+import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 import uuid
@@ -32,6 +35,63 @@ def nothing_left(monkeypatch):
     left = processes.marked(f"{name}={value}")
     processes.send(left, signal.SIGKILL)
     assert not left
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """A folder of temporary files of our own."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+def until_none(left, patience=30.0):
+    end = time.monotonic() + patience
+    while left() and time.monotonic() < end:
+        time.sleep(0.05)
+
+
+def test_a_check_that_was_killed_leaves_its_folder_to_the_next_one(temporary, nothing_left):
+    code = "from dlojz.labs.probe import Session; s = Session(); print(s.folder, flush=True); import time; time.sleep(60)"
+    env = os.environ | {"PYTHONPATH": paths.python_path()}
+    killed, alive = (subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) for _ in range(2))
+    theirs, used = killed.stdout.readline().strip(), alive.stdout.readline().strip()
+    mark = json.loads(pathlib.Path(theirs, session.OWNER).read_text())["mark"]
+    killed.kill()
+    killed.wait()
+    until_none(lambda: processes.marked(mark))  # what it had started ends by itself
+    session.remove_abandoned()
+    assert not os.path.exists(theirs) and os.path.isdir(used)
+    with Session() as mine:
+        assert sorted(os.listdir(temporary)) == sorted(os.path.basename(each) for each in (used, mine.folder))
+    alive.kill()
+    alive.wait()
+    until_none(nothing_left)
+
+
+def test_only_folders_that_are_certainly_abandoned_are_removed(temporary):
+    me = processes.identity(os.getpid())
+    gone = me | {"start": "1"}  # its pid has another process now: this one
+    mark = f"{session.MARK}=nobody"
+    child = subprocess.Popen(["sleep", "60"], env=os.environ | {session.MARK: "somebody"})
+    folders = {
+        "gone": session._place() | {"process": gone, "mark": mark},
+        "mine": session._place() | {"process": me, "mark": mark},
+        "in_use": session._place() | {"process": gone, "mark": f"{session.MARK}=somebody"},
+        "other_host": session._place() | {"process": gone, "mark": mark, "host": "elsewhere"},
+        "other_container": session._place() | {"process": gone, "mark": mark, "space": "pid:[1]"},
+        "damaged": "", "other": [], "unknown": None}
+    for name, owner in folders.items():
+        folder = temporary / f"{session.PREFIX}{name}"
+        folder.mkdir()
+        if owner is not None:
+            (folder / session.OWNER).write_text(json.dumps(owner) if owner else "{")
+    (temporary / f"{session.PREFIX}link").symlink_to(temporary / f"{session.PREFIX}mine")
+    (temporary / "else").mkdir()
+    session.remove_abandoned()
+    child.kill()
+    child.wait()
+    assert {path.name.removeprefix(session.PREFIX) for path in temporary.iterdir()} == {*folders, "link", "else"} - {"gone"}
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +244,7 @@ def test_an_empty_file_says_how_to_get_a_new_one(tmp_path, shared):
     file = script(tmp_path)
     file.write_text("")
     outcome = run_check("gpu", tmp_path, PLENTY, shared)
-    assert outcome.state == CANNOT_CHECK and "`dlojz reset gpu --file` lays the file out anew" in outcome.message
+    assert outcome.state == CANNOT_CHECK and "`dlojz reset gpu --file` lays it out anew" in outcome.message
 
 
 def test_ends_early_elsewhere(tmp_path, shared):

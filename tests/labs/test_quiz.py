@@ -77,7 +77,7 @@ def test_plain_output_has_no_widget(here):
 
 def test_one_question_of_a_quiz(here):
     assert repr(quiz.quiz("amp", "clip")).count("[") == 1
-    with pytest.raises(UsageError, match=r"the quiz of amp has no question 'nothing': there are range, scale"):
+    with pytest.raises(UsageError, match=r"the quiz of amp has no question 'nothing': There are range, scale"):
         quiz.quiz("amp", "nothing")
 
 
@@ -143,7 +143,7 @@ def test_the_quiz_in_a_shell(here, capsys):
         [("range", False), ("range", True), ("scale", True)]
     capsys.readouterr()
     assert cli.main(["quiz", "amp", "scale", "lots"]) == 2 and "'lots' is not a number" in capsys.readouterr().err
-    assert cli.main(["quiz", "amp", "nothing", "a"]) == 2 and "there are range, scale" in capsys.readouterr().err
+    assert cli.main(["quiz", "amp", "nothing", "a"]) == 2 and "There are range, scale" in capsys.readouterr().err
 
 
 def test_a_prediction_in_a_shell(here, capsys):

@@ -375,7 +375,7 @@ def test_compare_by_other_measures(tmp_path):
     assert sorted_.measures == table.measures and sorted_.rows[0]["run"] == "off-001"
     assert table.sort("first step s").rows[0]["run"] == "more-001"
     assert "GB with workers" not in str(views.compare(runs))
-    with pytest.raises(UsageError, match="there is no measure 'speed': they are images_per_second, ratio"):
+    with pytest.raises(UsageError, match="there is no measure 'speed': They are images_per_second, ratio"):
         views.compare(runs, measures=["speed"])
 
 
@@ -385,7 +385,7 @@ def test_compare_sorts_the_best_first_and_the_unknown_last(tmp_path):
     assert [row["run"] for row in table.sort("memory_gb").rows] == ["amp-001", "gpu-001", "big-001"]
     assert [row["run"] for row in table.sort("run", descending=True).rows] == ["gpu-001", "big-001", "amp-001"]
     assert [row["run"] for row in table.sort("ms/step", descending=True).rows] == ["gpu-001", "amp-001", "big-001"]
-    with pytest.raises(UsageError, match="there is no column 'speed': sort by run, state, batch_size, amp, images_per_second"):
+    with pytest.raises(UsageError, match="there is no column 'speed': Sort by run, state, batch_size, amp, images_per_second"):
         table.sort("speed")
 
 

@@ -343,7 +343,7 @@ def _in_loading(work: Callable):
     except UsageError:
         raise
     except FileNotFoundError:
-        raise UsageError(f"{LOADING} is not here: `dlojz workspace --update .` brings it back") from None
+        raise UsageError(f"{LOADING} is not here: `dlojz workspace` brings it back") from None
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         where = "".join(f", line {frame.lineno}" for frame in frames if os.path.basename(frame.filename) == LOADING)

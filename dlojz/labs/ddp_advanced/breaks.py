@@ -58,6 +58,7 @@ def train(way: str, procs, run, record) -> None:
         optimizer.zero_grad()
         if device.type == "cuda":
             torch.cuda.synchronize()
+        record.write("step", flush=True, step=step, images=BATCH * procs.world_size)
         faults.say(f"rank {procs.rank}: step {step}")
         watch([])
     record.write("end", flush=True, status="completed", steps=steps)

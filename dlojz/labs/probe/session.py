@@ -26,6 +26,8 @@ from ...jobs import processes
 MARK = "DLOJZ_PROBE"
 FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "PMIX_", "PMI_", "DLOJZ_", "TORCHELASTIC_", "NCCL_", "GLOO_")
 OURS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTHONUNBUFFERED", "PYTHONSTARTUP")
+PREFIX = "dlojz-check-"  # of a check's folder among the temporary files
+OWNER = ".owner.json"  # in it: whose it is
 START = 120.0  # seconds in which torch must be imported
 GUARD_EVERY = 0.1
 BUSY = 2  # times the seconds of a check
@@ -64,14 +66,47 @@ class Process:
     env: dict = field(default_factory=dict)
 
 
+def remove_abandoned() -> None:
+    """Remove the folders that checks of this user have left behind because they were killed.
+
+    Only where it is certain that nobody uses one: its process has ended, and none of those that it had started is left. Of
+    another machine or container that shares the folder of temporary files nothing can be seen from here, so its own stay.
+    """
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(tempfile.gettempdir()):
+            if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False) \
+                    and entry.stat(follow_symlinks=False).st_uid == os.getuid() and _abandoned(Path(entry.path)):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _abandoned(folder: Path) -> bool:
+    try:
+        owner = json.loads((folder / OWNER).read_bytes())
+        here = all(owner[key] == value for key, value in _place().items())
+        return here and not processes.alive(owner["process"]) and not processes.marked(owner["mark"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # not known whose it is: it is being made, perhaps
+        return False
+
+
+def _place() -> dict:
+    """Where the pids of this process mean something."""
+    try:
+        space = os.readlink(processes.PROC / "self/ns/pid")
+    except OSError:
+        space = ""
+    return {"host": socket.gethostname(), "space": space}
+
+
 class Session:
     """Starts the host of a check, its runs, and ends them. Use as a context; `close` may be called at any time."""
 
     def __init__(self, limits: Limits | None = None, python: str = sys.executable):
         self._ports = contextlib.ExitStack()
         self.begin(limits)
-        self.folder = Path(tempfile.mkdtemp(prefix="dlojz-check-"))
         self.mark = f"{MARK}={secrets.token_hex(8)}"
+        remove_abandoned()
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        (self.folder / OWNER).write_text(json.dumps(_place() | {"process": processes.identity(os.getpid()), "mark": self.mark}))
         self._processes: dict[int, Process] = {}
         self._replies = b""
         self._ready = False
