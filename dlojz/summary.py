@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 from .records import Record
 
 PHASES = ("idle", "copy", "forward", "backward", "update")
@@ -64,6 +66,30 @@ def _durations(start: dict, found: dict) -> dict:
         return {}
     seconds = images / found["images_per_second"]
     return {"epoch_images": images, "epoch_seconds": seconds, "training_epochs": epochs, "training_seconds": epochs * seconds}
+
+
+SLOW = 3.0  # times as long as most steps: something else had the processor
+FEW = 0.1  # of the steps: if more of them are slow, that is how the training goes
+LOST = 0.2  # of the time that was measured
+
+
+def disturbed(record: Record) -> str:
+    """Where a few steps, for no lack of data, took so long that the averages are no measure of the training: a sentence that
+    says so; else empty."""
+    steps = [step for step in record.timed_steps if "idle" in step]  # else nobody knows whether it lacked data
+    if len(steps) < 3:
+        return ""
+    worked = [step["seconds"] - step["idle"] for step in steps]
+    middle = statistics.median(worked)
+    slow = [seconds for seconds in worked if seconds > SLOW * middle]
+    lost = sum(slow) - middle * len(slow)
+    if not slow or len(slow) > max(1, FEW * len(steps)) or lost < LOST * sum(step["seconds"] for step in steps):
+        return ""
+    longest = f"{max(slow):.3g} s" if max(slow) >= 1 else f"{max(slow) * 1000:.3g} ms"
+    usual = f"{middle:.3g} s" if middle >= 1 else f"{middle * 1000:.3g} ms"
+    many = "1 step" if len(slow) == 1 else f"{len(slow)} steps"
+    return (f"{many} of {len(steps)} took up to {longest}, where most take {usual}: the averages are no fair measure. Was the "
+            "machine busy with something else meanwhile? Run it once more (again=True).")
 
 
 NO_TRACE = "no trace: "  # how `faults.trace_writer` begins the message of a trace that could not be written

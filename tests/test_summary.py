@@ -149,3 +149,28 @@ def test_a_validation_that_was_made_up_for_leaves_the_warm_up_that_was():
     events = [START, step(1, 1, 0.5, warmup=True), *(step(n, 0.25, 0.05) for n in (2, 3, 4, 5))]
     again = {**START, "resumed_at": 5, "warmup_steps": 0}
     assert "steps             5 of 5, 4 timed (the first 1 are warm-up)" in summary.text(Record([*events, again]))
+
+
+def timed(*seconds, idle=0.0):
+    return Record([START, *({"event": "step", "step": number, "images": 4, "seconds": each + idle, "idle": idle}
+                            for number, each in enumerate(seconds, 1))])
+
+
+def waiting(*seconds):
+    """Each step works for a tenth of a second."""
+    return Record([START, *({"event": "step", "step": number, "images": 4, "seconds": each, "idle": each - 0.1}
+                            for number, each in enumerate(seconds, 1))])
+
+
+@pytest.mark.parametrize("record, said", [
+    (timed(*[0.1] * 39, 6.6), "1 step of 40 took up to 6.6 s, where most take 100 ms:"),
+    (timed(*[0.1] * 3, 0.5), "1 step of 4 took up to 500 ms, where most take 100 ms:"),
+    (timed(*[0.1] * 38, 2.0, 3.0), "2 steps of 40 took up to 3 s, where most take 100 ms:"),
+    (timed(*[0.1] * 39, 0.5), ""),  # 4 of 44 tenths of a second: the average is what it would be
+    (timed(*[0.1, 0.1, 0.1, 0.5] * 10), ""),  # one in four: that is how this training goes
+    (waiting(*[0.1] * 9, 9.0), ""),  # it waited for its batch, which is what the average is for
+    (Record([START]), ""), (timed(0.1, 9.0), "")])
+def test_a_run_that_was_disturbed(record, said):
+    found = summary.disturbed(record)
+    assert found.startswith(said) and bool(found) == bool(said)
+    assert not said or found.endswith("Run it once more (again=True).")

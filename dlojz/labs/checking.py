@@ -210,8 +210,8 @@ def _stopped(facts: Facts, where: Places, ours_would_do: Callable[[], bool]) -> 
         return CANNOT_CHECK, (f"{message}\nToo much else runs on this machine, or your file starts too many processes: nothing "
                               "is known of your answer. Check again when less is going on.")
     if "EADDRINUSE" in ended.message:
-        return CANNOT_CHECK, (f"{message}\nAnother program of this machine listens on that port: nothing is known of your answer. "
-                              "Check again; if your own lines choose the port, leave that to what starts the processes.")
+        return CANNOT_CHECK, (f"{message}\nAnother program of this machine listens on that port: nothing is known of your answer."
+                              " Check again; if your own lines choose the port, leave that to what starts the processes.")
     missing = next((name for name in where.beside() if not (where.folder / name).exists()), None)
     if missing and not own:
         return CANNOT_CHECK, f"{message}\n{workspace.missing(where.folder, missing)}."

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import threading
+import time
 from collections.abc import Callable
 
 import ipywidgets
@@ -24,6 +25,7 @@ STYLE = """<style>
 </style>"""
 ASKED = {"one": "Tick one:", "several": "Tick all that are right:", "number": ""}
 WIDE = {"width": "100%", "max_width": "60em"}
+LATE = 1.0  # seconds by which a field's value may come after the press that it was meant for
 
 
 class QuestionForm:
@@ -34,7 +36,10 @@ class QuestionForm:
         self.fields = self._fields()
         self.button = ipywidgets.Button(description="Answer", tooltip=f"keep this answer to question {number}")
         self.said = ipywidgets.HTML()
-        self.button.on_click(self._pressed)
+        if question.kind == "number":
+            decides(self.fields[0], self.button, self._pressed)
+        else:
+            self.button.on_click(self._pressed)
         text = ipywidgets.HTML(f"<p><b>{number}.</b> {show.inline(question.text)} <i>{ASKED[question.kind]}</i></p>")
         self.box = ipywidgets.VBox([text, *self.fields, self.button, self.said], layout={"margin": "0 0 12px"})
         if question.id in quiz.given:
@@ -49,9 +54,7 @@ class QuestionForm:
                 box.observe(self._chosen, "value")
             return boxes
         unit = f" of {question.unit}" if question.unit else ""
-        field = ipywidgets.Text(placeholder=f"a number{unit}", layout={"width": "14em"})
-        on_enter(field, self._pressed)
-        return [field]
+        return [ipywidgets.Text(placeholder=f"a number{unit}", layout={"width": "14em"}, continuous_update=False)]
 
     def _restore(self, given) -> None:
         if self.question.kind == "number":
@@ -104,7 +107,8 @@ def prediction_form(prediction) -> ipywidgets.Widget:
     """The form of a `dlojz.labs.quiz.Prediction`: a box for a number, and a button."""
     lock = threading.RLock()
     value = prediction.value
-    box = ipywidgets.Text("" if value is None else f"{value:g}", placeholder="a number", layout={"width": "10em"})
+    box = ipywidgets.Text("" if value is None else f"{value:g}", placeholder="a number", layout={"width": "10em"},
+                          continuous_update=False)
     button = ipywidgets.Button(description="Keep", tooltip="keep this prediction")
     said = ipywidgets.HTML(html.escape(prediction.status))
 
@@ -116,8 +120,7 @@ def prediction_form(prediction) -> ipywidgets.Widget:
             except UsageError as error:
                 said.value = _complaint(error)
 
-    button.on_click(pressed)
-    on_enter(box, pressed)
+    decides(box, button, pressed)
     return _form(ipywidgets.HTML(show.headline(prediction.question)), ipywidgets.HBox([box, button]), said)
 
 
@@ -142,10 +145,39 @@ def question_form(words: str, yes: str, act: Callable[[], show.Shown]) -> ipywid
     return _form(ipywidgets.HTML(show.lines(words)), button, said)
 
 
-def on_enter(field: ipywidgets.Text, act: Callable[[object], None]) -> None:
-    """Enter in a field does what its button does."""
-    # What the browser says of Enter; to observe the value of a field that reports only at its end would act on leaving it, too.
-    field.on_msg(lambda _field, content, _buffers: act(field) if content.get("event") == "submit" else None)
+def decides(field: ipywidgets.Text, button: ipywidgets.Button, act: Callable[[object], None]) -> None:
+    """The button, and Enter in the field, do ``act``, with what stands in the field then.
+
+    A press is told at once, but what stands in the field only when the kernel has dealt with what was told of it before, which
+    takes a while when a cell runs; and Enter is told before the value. So a value that comes right after a press was meant by it.
+    To act on every value that comes would be to act on leaving the field, too.
+    """
+    last, until = field.value, 0.0
+
+    def take() -> None:
+        nonlocal last
+        last = field.value
+        act(button)
+
+    def pressed(_button) -> None:
+        nonlocal until
+        until = time.monotonic() + LATE
+        take()
+
+    def told(_field, content, _buffers) -> None:
+        nonlocal until
+        if content.get("event") == "submit":
+            until = time.monotonic() + LATE
+            if field.value != last or not last:  # else the value is still to come, or known
+                take()
+
+    def changed(_change) -> None:
+        if time.monotonic() < until:
+            take()
+
+    button.on_click(pressed)
+    field.on_msg(told)
+    field.observe(changed, "value")
 
 
 def _complaint(error: UsageError) -> str:

@@ -32,6 +32,7 @@ class Measured:
     setting: dict
     unwritten: tuple[str, ...] = ()
     switches: frozenset[str] = frozenset()
+    disturbed: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ def measured(folder: Path, measure: str) -> Measured | None:
                "device": machine.get("gpu") or machine.get("cpu")}
     unwritten = tuple(event.get("lab", "?") for event in record.todos)
     switches = frozenset(record.start.get("switches") or ())
-    return Measured(folder.name, record.start.get("time", 0.0), scale, float(value), setting, unwritten, switches)
+    return Measured(folder.name, record.start.get("time", 0.0), scale, float(value), setting, unwritten, switches,
+                    summary.disturbed(record))
 
 
 def judge(lab: Lab, workspace: Path) -> Verdict:
@@ -101,6 +103,9 @@ def compare(goal: Goal, run: Measured, base: Measured) -> Verdict:
     if run.unwritten:
         lacking = f"but {run.run} ran without {', '.join(run.unwritten)}: not written yet"
         return Verdict("not reached", f"{said}, {lacking}", ratio, run=run)
+    for one in (run, base):
+        if one.disturbed:
+            return Verdict("not measured", f"{said}, but in {one.run} {one.disturbed}", run=run)
     limit = goal.limits.get(run.scale)
     if limit is None:
         why = (goal.none_for or {}).get(run.scale)

@@ -184,8 +184,6 @@ def train(args, procs, notes, run, record):
     step, position = place["step"], place["position"]
     if step and checkpoint.nothing_left(run / "checkpoint.pt", step, total_steps):
         say(f"all {total_steps} steps are done already: give more --epochs or --test-steps to go on")
-        if dist.is_initialized():
-            dist.destroy_process_group()
         sys.exit(0)
     chronometer = Chronometer(record, device, total_steps=total_steps, first_step=step, phases=args.chronometer,
                               ranges=args.profile)
@@ -282,6 +280,8 @@ def train(args, procs, notes, run, record):
                 if args.profile and procs.is_main:
                     profiler.step()
                 # <<< profiler.step
+                if args.profile:
+                    chronometer.start()  # the trace may just have been written: that is no part of a step
                 place |= {"step": step, "epoch": epoch, "position": position}  # saved after an update: gradients are not
                 if update_now and (stopping or (args.checkpoint_every and (last or step - saved >= args.checkpoint_every))):
                     stopping = watch(chronometer.pause()) or stopping  # the steps it holds are in the record before it

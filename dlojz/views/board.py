@@ -104,6 +104,8 @@ def face_of(run: Run) -> list[str]:
         nothing = f"its start is not recorded{torn}" if run.record.steps else "it ended before its first step" if error \
             else f"nothing is recorded{torn}"
         said.append(nothing + (f": dlojz log --err {run.name}" if run.folder and _written(run.folder / "err.log") else ""))
+    if state == "COMPLETED" and (disturbed := summary.disturbed(run.record)):
+        said.append(disturbed)
     for event in run.record.errors:
         if event.get("fatal") is False:
             said.append(" ".join(filter(None, [event.get("message"), event.get("advice")])))

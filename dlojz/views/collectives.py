@@ -172,7 +172,7 @@ def _step(facts: Facts) -> str:
     unit, second = ("ms", 1e-3) if end - begin < 1 else ("s", 1.0)
     top, tall = 60, 21
     svg = Svg(WIDTH, top + tall * len(shown) + 30, "the collectives of one step on a time axis")
-    name = f"step {number:,}" if number is not None else "all of it"
+    name = f"step {number + 1:,}" if number is not None else "all of it"
     svg.text(SIDE, 16, f"{name} from near: {words.seconds(end - begin)}", 13, weight=600)
     for title, spans in working(facts, begin, end):
         svg.text(SIDE - 10, 44, title, 12, "end", 600)

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import near
+from .. import near, summary
 from ..errors import UsageError
 from ..jobs.watch import plain_wanted
 from . import page, runs, words
@@ -145,6 +145,8 @@ def compare(*jobs, against=None, measures: Sequence[str] | None = None) -> Compa
             notes.append(f"{run.name} is {why}")
         if run.unwritten:
             notes.append(f"{run.name} ran without {', '.join(sorted(run.unwritten))}: not written yet")
+        if disturbed := summary.disturbed(run.record):
+            notes.append(f"{run.name}: {disturbed}")
         rows.append(_row(run, base, differing, not why))
     return Comparison(rows, differing, notes, base.name, measures or USUAL)
 

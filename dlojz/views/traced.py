@@ -332,7 +332,7 @@ def _step(facts: Facts) -> str:
         return ""
     unit, second = ("ms", 1e-3) if end - begin < 1 else ("s", 1.0)
     svg = Svg(WIDTH, 50 + 34 * len(lanes), "one step on a time axis")
-    name = f"step {number:,}" if number is not None else "all of it"
+    name = f"step {number + 1:,}" if number is not None else "all of it"
     svg.text(LEFT, 16, f"{name} from near: {words.seconds(end - begin)}", 13, weight=600)
     for row, (title, spans) in enumerate(lanes):
         panel = Panel(svg, LEFT, 28 + 34 * row, ACROSS, 24, (0, (end - begin) / second), (0, 1))

@@ -107,6 +107,9 @@ def test_the_goal_compares_two_processes_with_one():
     assert compare(goal, Measured("ddp-001", 2.0, "gpu", 1900.0, setting | {"processes": 2}), one).state == "reached"
     assert compare(goal, Measured("ddp-001", 2.0, "gpu", 1500.0, setting | {"processes": 2}), one).state == "not reached"
     assert compare(goal, Measured("ddp-001", 2.0, "gpu", 1900.0, setting | {"device": "A100"}), one).state == "not comparable"
+    slowed = Measured("ddp_one-002", 1.0, "gpu", 500.0, setting, disturbed="1 step of 40 took up to 6.6 s")
+    disturbed = compare(goal, Measured("ddp-001", 2.0, "gpu", 1900.0, setting | {"processes": 2}), slowed)
+    assert disturbed.state == "not measured" and "but in ddp_one-002 1 step of 40 took up to 6.6 s" in disturbed.text
     laptop = compare(goal, Measured("ddp-001", 2.0, "laptop", 900.0, setting | {"processes": 2}), one)
     assert laptop.state == "no goal" and "share its speed" in laptop.text
 

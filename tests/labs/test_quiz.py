@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 import threading
+import time
 
 import pytest
 
@@ -212,6 +213,22 @@ def test_enter_answers(here, widgets):
     field.value = "3"
     enter(field)
     assert "Not right" in texts(number, widgets) and [event["answer"] for event in events.read(here)] == [3.0]
+
+
+@pytest.mark.parametrize("how", ["button", "enter"])
+def test_a_value_that_comes_after_the_press_is_what_was_meant(here, widgets, how):
+    """A browser tells of Enter before the value, and of a button before a second change while the kernel is busy."""
+    number = form(quiz.quiz("amp")).children[3]
+    field, button = inside(number, widgets.Text)[0], inside(number, widgets.Button)[0]
+    assert not field.continuous_update, "or half of a number is told, and the rest when the kernel has time"
+    for typed in ("3", "4"):
+        button.click() if how == "button" else enter(field)
+        field.value = typed
+        assert events.read(here)[-1]["answer"] == float(typed)
+    answered = len(events.read(here))
+    time.sleep(1.1)
+    field.value = "5"  # left without a press
+    assert len(events.read(here)) == answered
 
 
 def test_each_question_says_how_many_to_tick(widgets):

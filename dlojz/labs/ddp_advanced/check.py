@@ -1,5 +1,7 @@
 """ddp_advanced: N batches for one update, heads without gradients, and processes with fewer batches than others."""
 
+import re
+
 from dlojz.labs.checking import expect
 from dlojz.labs.probe import lost_another
 from dlojz.labs.ranks import ended_together
@@ -7,7 +9,9 @@ from dlojz.labs.ranks import ended_together
 COMMON = "--device cpu --lr 0.1"
 HEADS = "--device cpu --batches {} --heads 3 --batch-size 8"
 HEAD = 2  # parameters of a head
-FEWEST, MOST = 4, 6  # batches of the two processes with --uneven: rank 0 has more, so that what it has is no number for all
+MANY = {2: "two", 3: "three"}
+BATCHES = (8, 6, 4)  # of three processes with --uneven: rank 0 has most, so that what it has is no number for all
+FEWEST = BATCHES[-1]
 COUNTED = {"updates": True, "no_batch_norm": True}  # batch norm sees one batch at a time, and would make each grouping differ
 
 
@@ -37,13 +41,13 @@ def check(probe):
     alike(heads, "ddp_advanced.unused")
     probe.verified.append("heads without a gradient in a step are no error, and two processes train the same weights")
 
-    uneven = probe.run(f"{HEADS.format(FEWEST)} --uneven", script="heads.py", small=False, ranks=2, updates=True)
+    uneven = probe.run(f"{HEADS.format(FEWEST)} --uneven", script="heads.py", small=False, ranks=3, updates=True)
     all_end(uneven)
     averaged(uneven, "ddp_advanced.uneven")
     alike(uneven, "ddp_advanced.uneven")
     alone = probe.run(f"{HEADS.format(FEWEST)} --uneven", script="heads.py", small=False, updates=True)
     alone.need("left")
-    probe.verified.append(f"two processes with {MOST} and {FEWEST} batches end with the same weights; one alone trains as before")
+    probe.verified.append(f"three processes with {listed(BATCHES)} batches end with the same weights; one alone trains as before")
     probe.unverified.append("NCCL, where a process that waits shows no error: that takes two GPUs")
 
 
@@ -128,18 +132,19 @@ def sent_at(run, steps):
 
 def alike(run, fence):
     """All ranks end with the same weights."""
-    mine, theirs = (facts.need("left").weights for facts in run.ranks)
-    expect(near(mine, theirs),
-           saw=f"`{run.command}`: at the end the two processes have different weights",
-           expected="they have the same: gradients are averaged over the processes",
-           look=fence)
+    first, *others = (facts.need("left").weights for facts in run.ranks)
+    for other in others:
+        expect(near(first, other),
+               saw=f"`{run.command}`: at the end the {MANY[len(run.ranks)]} processes have different weights",
+               expected="they have the same: gradients are averaged over the processes",
+               look=fence)
 
 
 def averaged(run, fence):
-    """The optimizers of both ranks get the same gradients, as long as both train."""
-    for one, other in zip(run.ranks[0].all("applied"), run.ranks[1].all("applied")):
-        expect(near(one.gradient, other.gradient),
-               saw=f"`{run.command}`, step {one.number}: the two processes step with different gradients",
+    """The optimizers of all ranks get the same gradients, as long as all train."""
+    for one, *others in zip(*(facts.all("applied") for facts in run.ranks)):
+        expect(all(near(one.gradient, other.gradient) for other in others),
+               saw=f"`{run.command}`, step {one.number}: the {MANY[len(run.ranks)]} processes step with different gradients",
                expected="each steps with the mean over the processes, in the trunk and in the head that the step has used",
                look=fence)
 
@@ -157,6 +162,8 @@ def trains_every_head(run):
 def all_end(run):
     """With uneven batches nobody waits for ever, and nobody trains the same batch twice to fill up."""
     steps = [len(facts.all("applied")) for facts in run.ranks]
+    took = ", ".join(f"rank {rank} has {had} batches and took {count} step{'s' * (count != 1)}"
+                     for rank, (had, count) in enumerate(zip(BATCHES, steps)))
     for rank, facts in enumerate(run.ranks):
         ended = facts.ended
         expect("exhausted inputs" not in ended.message,
@@ -165,19 +172,22 @@ def all_end(run):
                look="ddp_advanced.uneven")
         in_vain = ended.how in ("time", "alone", "signal") or lost_another(ended)
         expect(not in_vain,
-               saw=f"`{run.command}`: rank 0 has {MOST} batches and took {steps[0]} steps, rank 1 has {FEWEST} and took "
-                   f"{steps[1]}; then rank {rank} {ended.message[:160]}",
+               saw=f"`{run.command}`: {took}; then rank {rank} {_first_sentence(ended.message)}",
                expected="all processes end: what one sends, all the others receive",
                look="ddp_advanced.uneven")
     ended_together(run)
-    expect(steps[0] <= MOST and steps[1] <= FEWEST,
-           saw=f"`{run.command}`: with {MOST} and {FEWEST} batches the processes take {steps[0]} and {steps[1]} steps",
+    expect(all(count <= had for count, had in zip(steps, BATCHES)),
+           saw=f"`{run.command}`: {took}",
            expected="no batch is trained on twice",
            look="ddp_advanced.uneven")
     expect(min(steps) >= FEWEST,
-           saw=f"`{run.command}`: with {MOST} and {FEWEST} batches the processes take {steps[0]} and {steps[1]} steps",
+           saw=f"`{run.command}`: {took}",
            expected=f"each takes at least {FEWEST} steps: so many batches all of them have",
            look="ddp_advanced.uneven")
+
+
+def _first_sentence(message):
+    return re.split(r"(?<=[a-z])\. ", message, maxsplit=1)[0][:300]
 
 
 def near(one, other):

@@ -1,4 +1,4 @@
-# expect: rank 0 has 6 batches and took \d steps
+# expect: rank 0 has 8 batches and took \d steps
 # >>> ddp_advanced.uneven
 together = nullcontext()
 count = torch.tensor(len(batches), device=device)

@@ -1,4 +1,4 @@
-# expect: rank 0 has 6 batches and took \d steps, rank 1 has 4 and took 4(.|\n)*ddp_advanced.uneven
+# expect: rank 0 has 8 batches and took \d steps, rank 1 has 6 batches and took \d steps, rank 2 has 4 batches and took 4(.|\n)*ddp_advanced.uneven
 # >>> ddp_advanced.uneven
 together = nullcontext()
 count = torch.tensor(len(batches), device=device)
