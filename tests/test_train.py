@@ -298,6 +298,17 @@ def test_a_trace_is_there_however_few_steps_run(training, steps):
     assert not run.err or (steps == 1 and "won't be using warmup" in run.err and run.err.count("\n") == 2)
 
 
+def test_the_writing_of_a_trace_is_no_step_s_time(training):
+    slow = """
+import time, dlojz.faults
+make = dlojz.faults.trace_writer
+dlojz.faults.trace_writer = lambda *where: (lambda write: lambda profiler: (time.sleep(5), write(profiler)))(make(*where))
+"""
+    run = training.run("run", "--profile", "--test", "--test-steps", 16, before=slow)
+    assert run.record.end["trace"] is True and len(run.record.steps) == 16
+    assert max(step[name] for step in run.record.steps for name in ("seconds", "idle", "loading")) < 4
+
+
 def test_a_run_that_is_stopped_before_says_why_there_is_no_trace(training):
     told = "import os, signal, dlojz.faults\ncatch = dlojz.faults.catch_signals\n" \
            "dlojz.faults.catch_signals = lambda: (lambda got: (os.kill(os.getpid(), signal.SIGTERM), got)[1])(catch())"

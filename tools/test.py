@@ -1,4 +1,4 @@
-"""Every test: first those that look at times or start a Slurm, alone; then all others, two at a time.
+"""Every test: first those that look at times or start a Slurm, alone; then all others, three at a time on two cores.
 
     python tools/test.py [ARGUMENTS OF PYTEST]
 """
@@ -10,7 +10,9 @@ import sys
 
 ALONE = ["tests/cluster", "tests/jobs", "tests/traces/test_cpu_traces.py",
          *(f"tests/test_{name}.py" for name in ("benchmarks", "chronometer", "import", "rollcall", "train", "train_faults"))]
-ROUNDS = [ALONE, ["tests", *(f"--ignore={path}" for path in ALONE), "--numprocesses=2", "--dist=worksteal"]]
+# Notebooks and checks wait for jobs and processes of theirs about a third of their time.
+WORKERS = min(8, 3 * len(os.sched_getaffinity(0)) // 2 or 1)
+ROUNDS = [ALONE, ["tests", *(f"--ignore={path}" for path in ALONE), f"--numprocesses={WORKERS}", "--dist=worksteal"]]
 
 
 def main(arguments: list[str]) -> int:

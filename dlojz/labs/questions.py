@@ -82,7 +82,7 @@ class Question:
         except (TypeError, ValueError, AttributeError):
             value = None
         if value is None or isinstance(said, bool):
-            unit = f" (in {self.unit})" if self.unit else ""
+            unit = self.unit if self.unit == "x" else f" {self.unit}" if self.unit else ""
             raise UsageError(f"{said!r} is not a number: answer with one, such as 12.5{unit}")
         if not math.isfinite(value):
             raise UsageError(f"{value} can't be an answer: give a number, such as 12.5")

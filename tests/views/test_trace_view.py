@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from runs_by_hand import MEASURED, end, folder, job, start, steps
 
-from dlojz import records, views
+from dlojz import records, traces, views
 from dlojz.errors import UsageError
 from dlojz.views import traced
 from dlojz.views.svg import PHASE
@@ -82,6 +82,8 @@ def test_picture_says_what_the_text_says(run):
         assert words[1:] in page, words
     for lane in ("CPU", "CPU waits", "GPU stream 7", "GPU stream 20", "GPU copies"):
         assert f" {lane} " in page
+    number = traced.drawn(traces.analyse(traces.read(run / "trace.json.gz")))[2]
+    assert f" step {number + 1} from near" in page, "as the record counts, from 1"
     raw = view._repr_html_()
     assert "<script" not in raw and "http" not in raw.replace("http://www.w3.org/2000/svg", "")
 

@@ -96,7 +96,8 @@ def shares(images: int = 10, processes: int = 2, epochs: int = 2) -> View:
             repeated = sorted({image for image in seen if seen.count(image) > 1})
             left_out = sorted(set(range(images)) - set(seen))
             note = (f"image {', '.join(map(str, repeated))} twice" if repeated else
-                    f"image {', '.join(map(str, left_out))} waits for another epoch" if left_out else "")
+                    f"image {', '.join(map(str, left_out))} {'waits for another epoch' if tell else 'is left out each time'}"
+                    if left_out else "")
             if note:
                 lines.append(f"      {note}")
                 svg.text(left + 6 * (cell + 4) + 16, y - cell * processes / 2, note, opacity=0.85)
