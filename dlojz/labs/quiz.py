@@ -27,7 +27,8 @@ class Quiz:
         if not self.questions:
             raise UsageError(f"the lab {lab.id} has no quiz")
         if only:
-            self.questions = tuple(question for question in self.questions if question.id == only)
+            named = self._id(only)
+            self.questions = tuple(question for question in self.questions if question.id == named)
             if not self.questions:
                 known = [question.id for question in questions.read(lab)]
                 raise UsageError(f"the quiz of {lab.id} has no question {only!r}: {near.hint(only, known)}"
@@ -36,7 +37,8 @@ class Quiz:
 
     def answer(self, question: str, *answer) -> show.Shown:
         """Answer a question: with an option or its letter, several of them, or a number. Raises UsageError."""
-        asked = next((each for each in self.questions if each.id == question), None)
+        named = self._id(question)
+        asked = next((each for each in self.questions if each.id == named), None)
         if asked is None:
             known = [each.id for each in self.questions]
             raise UsageError(f"there is no question {question!r}: {near.hint(question, known)}There are {', '.join(known)}")
@@ -45,6 +47,12 @@ class Quiz:
         lost = events.note(self.here, "quiz", self.lab.id, question=asked.id, answer=given, right=right)
         self.given[asked.id] = given
         return asked.verdict(given).also(lost)
+
+    def _id(self, name: str) -> str:
+        """The id of a question that is named by it or by its number, as it is shown."""
+        ids = [question.id for question in questions.read(self.lab)]
+        number = int(name) if str(name).isdecimal() else 0
+        return ids[number - 1] if name not in ids and 0 < number <= len(ids) else name
 
     @property
     def score(self) -> str:

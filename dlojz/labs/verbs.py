@@ -182,7 +182,8 @@ def hint(lab: str, step: int | None = None) -> show.Shown:
         raise UsageError(f"there is no hint {step} of {at.lab.id} yet: the next one is {min(last + 1, len(steps))}")
     lost = events.note(at.here, "hint", at.lab.id, step=step) if step > last else ""
     title = f"Hint {step} of {len(steps)} for {at.lab.id}"
-    more = (f'the next one: hint("{at.lab.id}"{f", step={step + 1}" if lost else ""})' if step < len(steps) else
+    number, option = (f", step={step + 1}", f" --step {step + 1}") if lost else ("", "")
+    more = (f'the next one: hint("{at.lab.id}"{number}), in a shell dlojz hint {at.lab.id}{option}' if step < len(steps) else
             f'there are no more hints; diff("{at.lab.id}") shows yours beside the kit\'s')
     page = show.headline(title) + show.markdown(steps[step - 1]) + show.lines(more)
     return show.Shown(f"{title}\n\n{steps[step - 1]}\n\n({more})", page).also(lost)

@@ -356,3 +356,16 @@ def test_a_notebook_that_nobody_looks_at_waits_for_nobody(here, monkeypatch):
     assert "Nothing was changed" in cells[3].outputs[0]["data"]["text/plain"]
     assert [(output["ename"], len(output["traceback"])) for output in last.outputs] == [("UsageError", 1)]
     assert "did you mean 'amp'" in last.outputs[0]["traceback"][0]
+
+
+def test_a_question_may_be_named_by_its_number(here):
+    known = questions.read(catalogue.lab("amp"))
+    for number, question in enumerate(known, 1):
+        assert [each.id for each in quiz.quiz("amp", str(number)).questions] == [question.id]
+    asked = known[-1]
+    answer = asked.answer if asked.kind != "several" else asked.answer[0]
+    quiz.quiz("amp", str(len(known))).answer(str(len(known)), str(answer))
+    assert events.read(here)[-1]["question"] == asked.id
+    for wrong in ("0", str(len(known) + 1), "-1"):
+        with pytest.raises(UsageError, match="has no question"):
+            quiz.quiz("amp", wrong)

@@ -95,8 +95,9 @@ def cutmix_batch(augment, note):
 
 def transforms(augment, note, tries=200):
     transform = augment.of_image(argparse.Namespace(augment="randaugment"))
-    note("transform", none=transform is None)
-    if transform is None:
+    name = transform.__name__ if isinstance(transform, type) else ""
+    note("transform", none=transform is None, name=name)
+    if transform is None or name:
         return
     pixels = torch.randint(30, 240, (3, 24, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
     given = pixels.clone()

@@ -36,6 +36,8 @@ def transforms(run):
     look = "augmentation.randaugment"
     expect(not run.need("transform").none, saw="`of_image` returns None with --augment randaugment",
            expected="it returns something to call with an image", look=look)
+    expect(not run.need("transform").name, saw=f"`of_image` returns the class {run.need('transform').name} itself",
+           expected="an instance of it, to call with an image", look=look)
     found = run.need("transformed")
     kind(found, "uint8", [3, 24, 32], "`of_image` makes of a uint8 image (3, 24, 32)", look)
     expect(not found.changed, saw="the image that goes in is changed as well", expected="it stays as it is", look=look)
@@ -69,6 +71,8 @@ def draws(run):
                expected="partner is a permutation: each image is mixed into one", look=look)
         expect(found.stay < 0.1 * drawn.count, saw=f"`draw`: {found.stay} of {drawn.count} images are their own partners",
                expected="a random permutation, in which hardly any stays where it is", look=look)
+        expect(max(found.spread) > 1e-6, saw="`draw` gives all images the same centre",
+               expected="each image has a centre of its own", look=look)
         anywhere = 0 <= found.edges[0] < 0.01 and 0.99 < found.edges[1] <= 1
         expect(anywhere and all(abs(12 * each - 1) < 0.1 for each in found.spread),
                saw="`draw`: centres lie between {:.2f} and {:.2f}".format(*found.edges),

@@ -1,4 +1,4 @@
-# expect: Expected to have finished reduction.*heads.py
+# expect: Expected to have finished reduction.*the fence ddp_advanced.unused
 # >>> ddp_advanced.unused
 model = net
 if procs.world_size > 1:

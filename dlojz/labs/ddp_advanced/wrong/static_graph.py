@@ -1,4 +1,4 @@
-# expect: stops with RuntimeError.*graph has changed
+# expect: stops with RuntimeError.*graph has changed.*the fence ddp_advanced.unused
 # >>> ddp_advanced.unused
 model = net
 if procs.world_size > 1:
