@@ -31,7 +31,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from . import distributed
+from . import distributed, records
 from .energy import EnergyMeter, power
 from .machine import gpu_uuid, memory_with_workers
 
@@ -167,6 +167,7 @@ class Chronometer:
         processes of a distributed run see the same ones here and may decide upon them.
         """
         self.step += 1
+        records.tell("step", sums=sums, **fields)
         end = self.clock.mark()
         self._marks.append((None, end))
         step = _Step({"step": self.step, **fields, **self._memory_found}, None, self._marks, end, self._loading)

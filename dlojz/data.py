@@ -26,7 +26,7 @@ from PIL import Image, UnidentifiedImageError
 from torch.nn.functional import interpolate
 from torch.utils.data import Dataset, Sampler
 
-from . import photos
+from . import photos, records
 from .errors import UsageError
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
@@ -307,6 +307,7 @@ def normalize(images: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch
 
     The memory format is kept. One pass over the images for float32; torch.compile makes it one for any type.
     """
+    records.tell("batch", images=images)
     if images.device not in _SCALE_AND_SHIFT:
         scale = torch.tensor([1 / (255 * std) for std in STD]).view(1, 3, 1, 1)
         shift = torch.tensor([-mean / std for mean, std in zip(MEAN, STD)]).view(1, 3, 1, 1)

@@ -15,7 +15,7 @@ import traceback
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from . import distributed, rollcall
+from . import distributed, records, rollcall
 from .errors import UsageError
 from .records import Writer
 
@@ -42,6 +42,7 @@ def explain(error: BaseException, memory: dict | None = None) -> dict:
 
     ``memory``: for a CUDA device its ``allocated``, ``reserved`` and ``total`` bytes at the time.
     """
+    records.tell("failure", failure=error)
     kind, message = in_worker(str(error)) or (type(error).__name__, str(error))
     message = " ".join(message.split()) or kind
     if isinstance(error, StopTraining):

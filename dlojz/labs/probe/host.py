@@ -64,7 +64,7 @@ def _imports() -> None:
     from PIL import Image
 
     from ... import checkpoint, chronometer, data, distributed, doctor, faults, machine, memory, records, summary, switches  # noqa: F401
-    from . import child, modes, net, observe, pretend  # noqa: F401
+    from . import child, fingerprints, functions, modes, net, observe, pretend  # noqa: F401
 
     for name in observe.names():
         observe.load(name)
