@@ -28,7 +28,7 @@ from .. import workspace
 from ..errors import UsageError
 from . import catalogue, fences, textfile
 from .outcome import CANNOT_CHECK, NOT_ATTEMPTED, SOLVED, WRONG, Outcome
-from .probe import Beside, Facts, HostLost, Limits, Probe, Session, Trouble, Unfinished, Unmet, claim, expect
+from .probe import Facts, HostLost, Limits, Pair, Probe, Session, Trouble, Unfinished, Unmet, claim, expect
 
 __all__ = ["claim", "expect", "run_check"]
 
@@ -138,17 +138,19 @@ def _judged(where: Places, probe: Probe) -> tuple[str, str]:
     return SOLVED, ""
 
 
-def _compared(pair: Beside, where: Places, probe: Probe) -> tuple[str, str] | None:
+def _compared(pair: Pair, where: Places, probe: Probe) -> tuple[str, str] | None:
     """State and message where the trainee's run does not do what the kit's does; else None."""
-    stopped = next((rank for rank in pair.kits.ranks if not rank.completed), None)
+    stopped = next((rank for rank in pair.kits_runs if not rank.completed), None)
     if stopped is not None:
         return _kits_stopped(pair, stopped.cause, where)
+    if (failed := pair.mine.first("kits")) is not None:
+        return CANNOT_CHECK, f"The kit's own function stops with {failed.error}.\nThat is a fault of the kit, not of your file."
     pair.settle()
     trouble = pair.trouble()
     if trouble is None:
         return None
     answered, others = probe.copies.answered(), probe.copies.others()
-    if others and not trouble.stopped and not trouble.named and pair.trouble(_once_more(probe, pair, [others])[0]) is None:
+    if others and not trouble.stopped and not trouble.named and pair.trouble(_once_more(probe, pair.mine, [others])[0]) is None:
         return None  # it comes from what the trainee has written for another lab, and this one does not ask for it
     if trouble.stopped:
         return _stopped(trouble.stopped, where, probe, pair)
@@ -161,7 +163,6 @@ def _compared(pair: Beside, where: Places, probe: Probe) -> tuple[str, str] | No
 
 def _once_more(probe: Probe, run: Facts, swaps: list[list[str]]) -> list[Facts]:
     """This run with the kit's body in these fences, once for each list of them, all at a time."""
-    run = run.mine if isinstance(run, Beside) else run
     probe.session.stop()
     probe.session.begin(probe.session.limits)
     return [probe.again(run, fences_of) for fences_of in swaps]
@@ -174,7 +175,7 @@ def _mending(probe: Probe, run: Facts, tried: list[str], is_well: Callable[[Fact
     return [fence for fence, facts in zip(tried, _once_more(probe, run, [[fence] for fence in tried])) if is_well(facts)]
 
 
-def _kits_stopped(pair: Beside, stopped: Facts, where: Places) -> tuple[str, str]:
+def _kits_stopped(pair: Pair, stopped: Facts, where: Places) -> tuple[str, str]:
     """The kit's own answer does not run with what is around the fences."""
     ended = stopped.ended
     if ended.how in ("busy", "broken"):
@@ -208,7 +209,7 @@ def _nothing_is_called_unwritten(lab, probe: Probe) -> None:
                    look=left)
 
 
-def _stopped(facts: Facts, where: Places, probe: Probe | None, pair: Beside | None = None) -> tuple[str, str]:
+def _stopped(facts: Facts, where: Places, probe: Probe | None, pair: Pair | None = None) -> tuple[str, str]:
     """The script ended before the check had seen what it needs: the lab's own fault where its own fence did that, or where
     the run is well with the kit's body in them. ``probe``: to try that; None where it has been tried in vain. ``pair``: where it
     is known that the kit's run is well."""
@@ -249,7 +250,7 @@ def _stopped(facts: Facts, where: Places, probe: Probe | None, pair: Beside | No
                           f"{where.anew(changed)}")
 
 
-def _mended(facts: Facts, where: Places, probe: Probe, pair: Beside | None, own: str | None) -> tuple[list[str], bool]:
+def _mended(facts: Facts, where: Places, probe: Probe, pair: Pair | None, own: str | None) -> tuple[list[str], bool]:
     """The fences of this lab whose kit's body alone mends a run that has stopped, and whether all of them together do."""
     def is_well(run: Facts) -> bool:
         return run.cause.completed if pair is None else pair.trouble(run) is None

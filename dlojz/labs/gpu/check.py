@@ -3,6 +3,7 @@
 from dlojz.labs.checking import claim
 
 PLACED = "model, images and labels are on the GPU of their process, and on the CPU with --device cpu"
+ELEVENTH = "as the eleventh process (local_rank 10) of srun, which sets no LOCAL_RANK, on a pretended machine with three GPUs"
 WAITS = ("synchronize", "empty_cache")
 
 
@@ -10,7 +11,7 @@ def check(probe):
     # On any machine: GPUs are pretended. The last one is the eleventh process of its node, which srun starts without LOCAL_RANK: its
     # GPU is the second of three, by no other arithmetic than counting round; and no copy may wait.
     pairs = [probe.beside("--device cpu", gpus=2), probe.beside("--device cuda", gpus=2), probe.beside("--device cuda --data random", gpus=2),
-             probe.beside("--device cuda --non-blocking", gpus=3, local_rank=10)]
+             probe.beside("--device cuda --non-blocking", gpus=3, local_rank=10, when=ELEVENTH)]
     if probe.gpus:
         pairs.append(probe.beside("--device cuda", local_rank=min(probe.gpus, 2) - 1))
         pairs[-1].says("it trains on a GPU of this machine")
@@ -24,7 +25,7 @@ def table(both):
     both.same("model.gpu", look="gpu.device", saw="this process uses the GPU {mine}", expected="it uses the GPU {kits}")
     both.same("model.devices", look="gpu.model", saw="the model's weights and buffers are on {mine}", expected="all are on {kits}",
               claim=PLACED)
-    both.same("made.devices", look="gpu.model", saw="the optimizer is made when the model's weights are on {mine}",
+    both.same("made.devices", look="gpu.model", saw="the model's weights are on {mine} when the optimizer is made",
               expected="all are on {kits} by then")
     both.same("model.values", look="gpu.model",
               saw="the model's weights are others than those that it was made with, or stand in other places",

@@ -26,12 +26,12 @@ from pathlib import Path
 from ...sites import gpus
 from . import kept
 from . import observe as observers
-from .beside import Beside, Claim, Trouble, Unmet, claim, expect
+from .beside import Beside, Called, Claim, Pair, Trouble, Unmet, claim, expect
 from .copies import Copies
 from .facts import Event, Facts, Unfinished, lost_another
 from .session import HostLost, Limits, Session, reserved_port
 
-__all__ = ["Beside", "Claim", "Event", "Facts", "HostLost", "Limits", "Probe", "Session", "Trouble", "Unfinished", "Unmet", "claim",
+__all__ = ["Beside", "Called", "Claim", "Event", "Facts", "HostLost", "Limits", "Pair", "Probe", "Session", "Trouble", "Unfinished", "Unmet", "claim",
            "expect", "lost_another", "reserved_port"]
 
 SMALL = "--model probe_net --image-size 32 --batch-size 4 --test --test-steps 4"  # on 16 images: one epoch
@@ -55,7 +55,7 @@ class Probe:
         self.gpus = len(gpus())
         self.devices = ["cpu", "cuda"] if self.gpus else ["cpu"]
         self.runs: list[Facts] = []
-        self.pairs: list[Beside] = []
+        self.pairs: list[Pair] = []
         self.verified: list[str] = []
         self.unverified: list[str] = []
         self._written = written
@@ -75,14 +75,15 @@ class Probe:
         return facts
 
     def beside(self, switches: str = "", *, script: str = "", small: bool = True, ranks: int = 1,
-               observe: Iterable[str] | None = None, solved: Iterable[str] = (), **options) -> Beside:
+               observe: Iterable[str] | None = None, solved: Iterable[str] = (), when: str = "", **options) -> Beside:
         """Starts the trainee's files as `run` does, and beside it the kit's own, unless its facts are kept from before.
 
         The kit's own are the trainee's, so that what surrounds the fences is the same, with the kit's body in all fences of this
         lab. What other labs ask for stays a stub where it is one, on both sides; what the trainee has written there is replaced
-        by the kit's: it is not what is checked here, and a mistake in it must not become the measure.
+        by the kit's: it is not what is checked here, and a mistake in it must not become the measure. ``when``: what a message says
+        of the run beside its command ("as the second process of its node").
         """
-        request = self._request(switches, script, small, ranks, observe, solved, options)
+        request = self._request(switches, script, small, ranks, observe, solved, options) | {"when": when}
         mine = self._start(request, self.copies.copy(request["solved"]))
         copies = self.copies
         kits = copies.copy([*request["solved"], *copies.lab_fences(), *copies.others()], whole=True)
@@ -111,6 +112,31 @@ class Probe:
         self.runs.append(facts)
         return facts
 
+    def call_beside(self, script: str, function: str, inputs: str, *, look, by: str = "", said: str = "", tolerance: float | None = None,
+                    at_most: float | None = None, repeat: int = 7, observe: Iterable[str] = (), claim: str = "",
+                    words: dict[str, str] | None = None, **options) -> Called:
+        """Calls a function of the trainee's file and the kit's with the same inputs, in one process, and compares what they give:
+        values, dtype, shape, device, whether inputs were changed, and what was drawn from torch's generator.
+
+        ``function``: its name in the file (``mixup``, ``Net.forward``), or where ``by`` is given what a message calls it; ``by`` is a
+        function of the lab's calls.py that makes the callable of a module. ``inputs``: the name of a generator in calls.py that
+        yields ``name, arguments`` or ``name, arguments, keywords``, the simplest first: the first that differs is reported.
+        ``look``: the fence. ``tolerance``: share of the largest number (by the dtype). ``at_most``: how many times as long as the
+        kit's it may take for the last input, the least of ``repeat`` times each. ``words``: what is expected, by what is wrong
+        (``value``, ``dtype``, ``shape``, ``device``, ``inputs``, ``random``, ``kind``, ``error``). ``claim``: what is verified.
+        """
+        request = self._request("", script, False, 1, observe, (), options) | {
+            "call": [str(self.calls), ""], "called": said or f"`{function}` of `{script}`"}
+        asked = {"function": function, "inputs": inputs, "by": by, "tolerance": tolerance, "repeat": repeat if at_most else 0}
+        kits = self.copies.copy([*self.copies.lab_fences(), *self.copies.others()], whole=True)
+        request["options"] = options | {"beside": asked | {"kits": str(kits.root / script)}}
+        facts = self._start(request, self.copies.copy())
+        pair = Called(facts, function, look, words or {}, at_most)
+        pair.says(claim)
+        self.runs.append(facts)
+        self.pairs.append(pair)
+        return pair
+
     def again(self, facts: Facts, solved: Iterable[str]) -> Facts:
         """The same run once more, with the kit's body in these fences, too; returns at once. It is not one of ``runs``."""
         request = facts.request
@@ -121,7 +147,7 @@ class Probe:
         return fence in self._written
 
     def _request(self, switches, script, small, ranks, observe, solved, options) -> dict:
-        return {"script": script or self.script, "switches": switches, "small": small, "ranks": ranks, "call": None, "called": "",
+        return {"script": script or self.script, "switches": switches, "small": small, "ranks": ranks, "call": None, "called": "", "when": "",
                 "observe": observers.names() if observe is None else list(observe), "options": options,
                 "solved": self.copies.fences_of(solved)}
 

@@ -82,14 +82,36 @@ class Trouble:
     named: bool = True
 
 
-class Beside:
+class Pair:
+    """What is judged when the check function has returned. ``mine``: the run of the trainee's files; ``kits_runs``: those of the
+    kit's, each of which has to be well for the comparison to say something."""
+
+    def __init__(self, mine: Facts):
+        self.mine = mine
+        self.kits_runs: list[Facts] = []
+        self.sentences: list[str] = []
+
+    def says(self, sentence: str) -> None:
+        """A sentence for what is verified where nothing differs."""
+        if sentence and sentence not in self.sentences:
+            self.sentences.append(sentence)
+
+    def trouble(self, mine: Facts | None = None) -> Trouble | None:
+        """What is wrong with the trainee's run, or with this one in its place; None where nothing is."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """Called once the kit's run is known to be well."""
+
+
+class Beside(Pair):
     """A run of the trainee's files, ``mine``, and the same one of the kit's, ``kits``: both are read like any run."""
 
     def __init__(self, mine: Facts, kits: Facts, key: str, probe):
-        self.mine, self.kits, self.key, self.probe = mine, kits, key, probe
+        super().__init__(mine)
+        self.kits, self.key, self.probe, self.kits_runs = kits, key, probe, kits.ranks
         self.rows: list[Row] = []
         self.claims: list[tuple[Claim, tuple]] = []
-        self.sentences: list[str] = []
         self.free: list[str] = []
 
     # ------------------------------------------------------------------------------------------------------- the table
@@ -113,14 +135,8 @@ class Beside:
         """These are not compared: a right answer may have others."""
         self.free += facts
 
-    def says(self, sentence: str) -> None:
-        """A sentence for what is verified where nothing differs."""
-        if sentence and sentence not in self.sentences:
-            self.sentences.append(sentence)
-
     # --------------------------------------------------------------------------------------------------------- judging
     def trouble(self, mine: Facts | None = None) -> Trouble | None:
-        """What is wrong with the trainee's run, or with this one in its place; None where nothing is."""
         mine = mine or self.mine
         found = [(difference, self._row(difference.name)) for difference in self.differences(mine)]
         first = found[0][0].step if found else 0
@@ -180,7 +196,48 @@ class Beside:
         return difference.facts.said + (f", step {difference.step}" if difference.step else ", before the first step")
 
     def settle(self) -> None:
-        """Keeps the kit's facts, where they are new and whole."""
+        """Keeps the kit's facts, where they are new."""
         if self.key and all(rank.completed for rank in self.kits.ranks):
             kept.store(self.key, [rank.events for rank in self.kits.ranks])
             self.key = ""
+
+
+FUNCTION = {  # saw, expected
+    "error": ("stops with {mine}", "it returns something"),
+    "kind": ("{part} is {mine}", "it is {kits}"),
+    "dtype": ("{part} is {mine}", "it is {kits}"),
+    "shape": ("{part} has the shape {mine}", "it has the shape {kits}"),
+    "device": ("{part} is on {mine}", "it is on {kits}, where the inputs are"),
+    "value": ("{part} is {mine}{where}", "it is {kits}{apart}"),
+    "inputs": ("argument {mine} is changed", "what goes in stays as it is"),
+    "random": ("it takes other numbers from torch's generator than it needs", "only what has to be random is drawn"),
+}
+
+
+class Called(Pair):
+    """The trainee's function beside the kit's, for a list of inputs. ``function``: as a message names it."""
+
+    def __init__(self, mine: Facts, function: str, look, words: dict[str, str], at_most: float | None):
+        super().__init__(mine)
+        self.function, self.look, self.own_words, self.at_most = function, look, words, at_most
+
+    def trouble(self, mine: Facts | None = None) -> Trouble | None:
+        mine = mine or self.mine
+        for case in mine.all("case"):
+            if case.wrong:
+                return self._differs(case)
+        if not mine.completed:
+            return Trouble(stopped=mine.cause)
+        speed = mine.first("speed")
+        if self.at_most is not None and speed and speed.ratio > self.at_most:
+            return Trouble(f"`{self.function}` takes {speed.ratio:.3g} times as long as the kit's function, in the same process",
+                           f"at most {self.at_most:g} times", self.look)
+        return None
+
+    def _differs(self, case: Event) -> Trouble:
+        saw, expected = FUNCTION[case.wrong]
+        at = case.get("at")
+        words = {"part": case.get("part", ""), "mine": case.mine, "kits": case.kits, "where": f" at {at}" if at else "",
+                 "apart": f", and the two differ by up to {case.largest:.3g}" if case.get("largest") is not None and at else ""}
+        return Trouble(f"`{self.function}`, {case.name}: {saw.format_map(words)}",
+                       self.own_words.get(case.wrong, expected).format_map(words), self.look, case)

@@ -53,7 +53,7 @@ def _run(request: dict) -> int:
     with contextlib.ExitStack() as stack_of_modes:
         for mode in modes:
             stack_of_modes.enter_context(mode)
-        code = _execute(log, request["script"], request["call"])
+        code = _execute(log, request["script"], request["call"], request["options"].get("beside"))
     for observer in watched:
         if hasattr(observer, "finish"):
             observer.finish()
@@ -61,10 +61,14 @@ def _run(request: dict) -> int:
     return code
 
 
-def _execute(log: Log, script: str, call: list[str] | None) -> int:
+def _execute(log: Log, script: str, call: list[str] | None, beside: dict | None) -> int:
     try:
         if call is None:
             runpy.run_path(script, run_name="__main__")
+        elif beside:
+            from . import functions
+
+            functions.run(log, _module, script, call[0], beside)
         else:
             trainees = _module(os.path.splitext(os.path.basename(script))[0], script)
             calls, function = call

@@ -67,7 +67,8 @@ class Facts:
     @property
     def said(self) -> str:
         """What ran, as a message names it."""
-        return self.called or f"`{self.command}`"
+        when = (self.request or {}).get("when")
+        return self.called or f"`{self.command}`" + (f", {when}" if when else "")
 
     @property
     def events(self) -> list[Event]:

@@ -5,7 +5,7 @@
 ``scaler.scale`` ``scaler.unscale_`` ``scaler.step`` ``scaler.update``   calls of an enabled scaler: scale (before the call)
 ``backward``       a backward pass has run: scale (by how much the loss was multiplied before; None: cannot be told), scaled
                    (whether that is more than the loss), times (by how much the loss was multiplied beside the scale of the
-                   scaler that is enabled), growth (of the scale since the first backward pass), dtype of what it began from,
+                   scaler that is enabled), growth (of that scale since the first backward pass), dtype of what it began from,
                    norm of the gradients after it (None: not finite), autocast while it ran ({device type: dtype}), retains
                    (whether it keeps the graph)
 ``clip``           gradients were clipped to a norm: norm before, limit
@@ -104,9 +104,9 @@ class Observer:
             enabled = [scaler.get_scale() for scaler in self.scalers if scaler.is_enabled()]
         if not math.isfinite(ratio):
             return {"scale": None, "scaled": True, "times": None, "growth": None}
-        self.first = self.first or ratio
-        return {"scale": ratio, "scaled": ratio > 1.5, "times": ratio / (enabled[-1] if enabled else 1.0),
-                "growth": float(f"{ratio / self.first:.3g}")}
+        scale = enabled[-1] if enabled else 1.0
+        self.first = self.first or scale
+        return {"scale": ratio, "scaled": ratio > 1.5, "times": ratio / scale, "growth": scale / self.first}
 
     def norm(self) -> float | None:
         """The norm of all gradients of the model; None where one is not finite, or where there is none."""
