@@ -1,4 +1,4 @@
-# expect: with 2 batches in a group.*are their sum
+# expect: step 4: beside the scale, the loss is multiplied by 0.3333.*number of batches.*`scaler.scale\(loss / args
 # >>> amp.backward
 scaler.scale(loss / args.accumulate).backward()
 # <<< amp.backward

@@ -1,4 +1,4 @@
-# expect: `train.py --clip-grad 0.5 --device cpu`: the convolutions compute in bfloat16
+# expect: `train.py --clip-grad 0.5 --device cpu`, step 1: the layer stem.0 \(Conv2d\) computes in bfloat16.*amp.forward
 # >>> amp.forward
 with torch.autocast(device.type, dtype=amp_dtype):
     outputs = model(images)

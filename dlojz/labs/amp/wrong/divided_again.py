@@ -1,4 +1,4 @@
-# expect: step 2: the norm of the gradients that the optimizer gets is .*that of the gradient of the loss itself
+# expect: beside the scale, the loss is multiplied by 1 .*the number of batches.*the fence amp.backward
 # >>> amp.backward
 scaler.scale(loss).backward()
 for parameter in net.parameters():

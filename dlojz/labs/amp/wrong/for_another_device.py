@@ -1,4 +1,4 @@
-# expect: the model is on the cpu, autocast is switched on for cuda
+# expect: the fence amp.forward
 # >>> amp.forward
 torch.cuda.is_available = lambda: True  # on a machine with a GPU it is
 torch.cuda.is_bf16_supported = lambda: True

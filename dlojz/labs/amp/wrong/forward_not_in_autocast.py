@@ -1,4 +1,4 @@
-# expect: --amp bf16.*convolutions compute in float32.*amp.forward
+# expect: --amp bf16.*\(Conv2d\) computes in float32.*amp.forward
 # >>> amp.forward
 outputs = model(images)
 loss = criterion(outputs, labels)

@@ -1,4 +1,4 @@
-# expect: --amp fp16.*the convolutions compute in bfloat16
+# expect: --amp fp16.*\(Conv2d\) computes in bfloat16
 # >>> amp.forward
 with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.amp != "off"):
     outputs = model(images)

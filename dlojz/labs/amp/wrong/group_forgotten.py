@@ -1,4 +1,4 @@
-# expect: --amp fp16.*with 2 batches in a group.*are their sum.*`scaler.scale\(loss\)
+# expect: beside the scale, the loss is multiplied by 1 .*the number of batches.*`scaler.scale\(loss\)
 # >>> amp.backward
 scaler.scale(loss).backward()
 # <<< amp.backward

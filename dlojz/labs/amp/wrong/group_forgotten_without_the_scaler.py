@@ -1,4 +1,4 @@
-# expect: --amp bf16.*with 2 batches in a group.*are their sum
+# expect: --amp bf16.*beside the scale, the loss is multiplied by 1 .*the number of batches.*`loss.backward
 # >>> amp.backward
 if scaler.is_enabled():
     scaler.scale(loss / group).backward()

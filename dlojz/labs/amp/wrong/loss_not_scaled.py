@@ -1,4 +1,4 @@
-# expect: the backward pass begins at the loss as it is.*backward\(\)`
+# expect: the backward pass begins at the loss as it is.*amp.backward
 # >>> amp.backward
 (loss / group).backward()
 # <<< amp.backward

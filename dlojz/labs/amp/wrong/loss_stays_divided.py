@@ -1,4 +1,4 @@
-# expect: the loss is .* and goes into the record as .*amp.backward
+# expect: the loss goes into the record as .*the variable `loss` stays.*amp.backward
 # >>> amp.backward
 loss = loss / group
 scaler.scale(loss).backward()

@@ -1,4 +1,4 @@
-# expect: --amp fp16.*step 1: the loss is .* and goes into the record as .*amp.backward
+# expect: --amp fp16.*step 1: the loss goes into the record as .*the variable `loss` stays
 # >>> amp.forward
 with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
     outputs = model(images)

@@ -1,4 +1,4 @@
-# expect: the norm of the gradients that the optimizer gets is 1.*it is 0.5, the limit
+# expect: norm of the gradients that the optimizer gets is 1.59, .*the norm is 0.5
 # >>> amp.update
 scaler.step(optimizer)
 scaler.update()

@@ -1,4 +1,4 @@
-# expect: the gradients that the optimizer gets are still multiplied by the scale, 65536.*`optimizer.step\(\)`
+# expect: gradients that the optimizer gets is .*6.55e\+04 times.*unscaled.*`optimizer.step\(\)`
 # >>> amp.update
 if args.clip_grad:
     nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)

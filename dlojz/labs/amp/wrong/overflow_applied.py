@@ -1,4 +1,4 @@
-# expect: gradients of step 2 had overflowed, and the optimizer used them
+# expect: step 2: the gradients had overflowed, and the optimizer used them
 # >>> amp.update
 scaler.unscale_(optimizer)
 if args.clip_grad:

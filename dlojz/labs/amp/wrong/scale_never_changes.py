@@ -1,4 +1,4 @@
-# expect: after gradients had overflowed, the scale is the same
+# expect: step 3: the scale is 1 times that of the first step.*backs off.*amp.update
 # >>> amp.update
 if args.clip_grad:
     scaler.unscale_(optimizer)

@@ -1,4 +1,4 @@
-# expect: without --channels-last weights of the model lie as NHWC
+# expect: train.py --device cpu`, .*weights.* lie as NHWC.*channels_last.model
 # >>> channels_last.model
 net = net.to(memory_format=torch.channels_last)
 # <<< channels_last.model

@@ -1,4 +1,4 @@
-# expect: step 1, the images that the model is given are not those that the loader gave.*channels_last.batch
+# expect: step 1: the images that the model is given are not those that the loader gave.*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     n, c, h, w = images.shape

@@ -1,4 +1,4 @@
-# expect: weights and buffers are on cpu.*gpu.device
+# expect: weights are on cpu when the optimizer is made.*gpu.device
 # >>> gpu.device
 device = torch.device("cpu")
 # <<< gpu.device

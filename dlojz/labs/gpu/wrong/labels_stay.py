@@ -1,4 +1,4 @@
-# expect: outputs on cuda:1 with labels on cpu
+# expect: found at least two devices.*the fence gpu.batch
 # >>> gpu.batch
 images = images.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch

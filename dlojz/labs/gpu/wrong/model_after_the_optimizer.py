@@ -1,4 +1,4 @@
-# expect: the optimizer is made when the model's weights are on cpu.*the fence gpu.model
+# expect: weights are on cpu when the optimizer is made.*the fence gpu.model
 # >>> gpu.model
 # <<< gpu.model
 # >>> gpu.batch

@@ -1,4 +1,4 @@
-# expect: weights and buffers are on cpu
+# expect: weights are on cpu when the optimizer is made.*gpu.model
 # >>> gpu.model
 net = net.to(device)
 for parameter in net.parameters():

@@ -1,4 +1,4 @@
-# expect: the loader gives 4 images and the model gets 1.*gpu.batch
+# expect: the shape of a batch is \[1, 3, 32, 32\].*\[4, 3, 32, 32\].*gpu.batch
 # >>> gpu.batch
 images = images[:1].to(device, non_blocking=args.non_blocking)
 labels = labels[:1].to(device, non_blocking=args.non_blocking)

@@ -1,4 +1,4 @@
-# expect: every step copies a tensor of shape \[4, 4\] from the GPU to the CPU.*`loss = 
+# expect: labels on cpu.*on cuda:0|every step copies a tensor of shape \[4, 4\]
 # >>> gpu.batch
 images, targets = images.to(device), labels
 labels = targets.to(device)

@@ -1,4 +1,4 @@
-# expect: eleventh process.*sets no LOCAL_RANK.*weights and buffers are on cuda:0.*cuda:1.*gpu.device
+# expect: eleventh process.*sets no LOCAL_RANK.*weights are on cuda:0 .*cuda:1.*gpu.device
 # >>> gpu.device
 import os
 number = int(os.environ.get("LOCAL_RANK", 0))
