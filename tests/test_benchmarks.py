@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from dlojz import paths
 from dlojz.benchmarks import day2, ladder, runs
-from dlojz.errors import UsageError
+from dlojz.system import paths
+from dlojz.system.errors import UsageError
 
 SMALL = ["--model", "resnet18", "--image-size", "32", "--batch-size", "2"]
 

@@ -18,8 +18,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import machine, near, paths, records
-from ..errors import UsageError
+from ..system import machine, paths, suggest
+from ..system.errors import UsageError
+from ..training import records
 from .runs import loader_switches, row, run
 
 RESULTS = paths.PACKAGE.parent / "docs" / "results"
@@ -212,7 +213,7 @@ def main(argv=None) -> int:
     parser.add_argument("--page", action="store_true", help="make the tables of docs/day2.md anew, and measure nothing")
     args, extra = parser.parse_known_args(argv)
     if unknown := [name for name in args.suites if name not in SUITES]:
-        parser.error(f"there is no suite {unknown[0]!r}: {near.hint(unknown[0], SUITES)}Expected are {', '.join(SUITES)}")
+        parser.error(f"there is no suite {unknown[0]!r}: {suggest.hint(unknown[0], SUITES)}Expected are {', '.join(SUITES)}")
     if args.page and not args.out.is_dir():
         parser.error(f"--out {args.out}: there is no such folder")
     if args.page:

@@ -6,9 +6,9 @@ import json
 import re
 from pathlib import Path
 
-from .. import paths
-from ..errors import UsageError
-from . import catalogue, fences, textfile
+from ..system import paths, textfile
+from ..system.errors import UsageError
+from . import catalogue, fences
 
 LAB = '''id = "{id}"
 title = {title}

@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from dlojz import paths, records
-from dlojz.errors import UsageError
-from dlojz.labs import catalogue, fences, questions, unwritten
+from dlojz.labs import catalogue, fences, questions
+from dlojz.system import paths
+from dlojz.system.errors import UsageError
+from dlojz.training import records, todos
 
 LABS = catalogue.labs()
 
@@ -158,14 +159,14 @@ def test_a_fence_has_one_lab_and_one_place():
 
 
 def test_todo_says_so_once_for_each_lab_on_rank_0_only(capsys, monkeypatch):
-    monkeypatch.setattr(unwritten, "_said", set())
+    monkeypatch.setattr(todos, "_said", set())
     noted = []
-    monkeypatch.setattr(unwritten.records, "note", lambda event, **fields: noted.append((event, fields)))
+    monkeypatch.setattr(todos.records, "note", lambda event, **fields: noted.append((event, fields)))
     monkeypatch.setenv("RANK", "1")
-    unwritten.todo("amp")
+    todos.todo("amp")
     monkeypatch.delenv("RANK")
     for lab in ("amp", "amp", "gpu", "amp"):
-        unwritten.todo(lab)
+        todos.todo(lab)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" (")[0] for line in lines] == ["todo: amp is not written yet", "todo: gpu is not written yet"]
     assert "test_catalogue.py, line " in lines[0] and lines[0].endswith("this run goes without it")

@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from dlojz import workspace
-from dlojz.labs import catalogue, fences
+from dlojz.labs import catalogue, fences, workspace
 from dlojz.labs.checking import run_check
 from dlojz.labs.outcome import NOT_ATTEMPTED, SOLVED, WRONG
 from dlojz.labs.probe import Limits, Session

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGKILL
 
-from dlojz import jobs, paths, workspace
+from dlojz import jobs
+from dlojz.labs import workspace
+from dlojz.system import paths
 
 MEANT_TO_END = {"too_large": "OUT_OF_MEMORY", "too_long": "CANCELLED",  # jobs of the notebooks that don't complete, by name
                 "unused": "FAILED", "uneven": "FAILED", "killed": "FAILED", "hangs": "FAILED"}

@@ -7,8 +7,8 @@ import time
 import harness
 import pytest
 
-from dlojz import paths, workspace
-from dlojz.labs import catalogue
+from dlojz.labs import catalogue, workspace
+from dlojz.system import paths
 
 NOTEBOOKS = workspace.notebooks()
 

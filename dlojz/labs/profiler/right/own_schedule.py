@@ -8,5 +8,5 @@ def plan(number):
 
 profiler = nullcontext()
 if args.profile and procs.is_main:
-    profiler = torch.profiler.profile(schedule=plan, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+    profiler = torch.profiler.profile(schedule=plan, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start

@@ -3,6 +3,6 @@
 profiler = nullcontext()
 if args.profile and procs.is_main:
     schedule, gpu = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1), [torch.profiler.ProfilerActivity.CUDA]
-    ready = faults.trace_writer(run / "trace.json.gz", record)
+    ready = failures.trace_writer(run / "trace.json.gz", record)
     profiler = torch.profiler.profile(activities=gpu, schedule=schedule, on_trace_ready=ready)
 # <<< profiler.start
