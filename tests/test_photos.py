@@ -77,10 +77,10 @@ def test_the_set_is_complete_and_made_of_jpeg_files(cache):
 
 
 def test_the_files_do_not_depend_on_how_many_processes_draw(cache, monkeypatch):
-    monkeypatch.setattr(photos, "_cores", lambda: 1)
+    monkeypatch.setattr(photos, "cores_allowed", lambda: 1)
     one = files(photos.folder(40, 10))
     shutil.rmtree(cache)
-    monkeypatch.setattr(photos, "_cores", lambda: 2)
+    monkeypatch.setattr(photos, "cores_allowed", lambda: 2)
     assert files(photos.folder(40, 10)) == one
 
 
