@@ -1,6 +1,6 @@
-"""The runs of the first day's labs, in the size that suits the machine they will run on.
+"""The runs of the first day's labs, in the size that suits the machine.
 
-They train on random images: these labs are about what the device does with a batch, and reading images is a lab of its own.
+They train on random images: these labs are about what the device does with a batch, and another lab covers reading images.
 """
 
 from __future__ import annotations
@@ -17,27 +17,29 @@ from . import catalogue, fences
 # largest batch asks for more than the 2^47 bytes that a process can address at all: it fails at once and disturbs nobody, where
 # one that is just too large would push everything else on the machine out of its memory.
 # A GPU that the script does not use yet: a batch that is meant for it would keep the CPU busy for many minutes.
+# --tf32 on GPUs: PyTorch's own default is TF32 for convolutions. Without it the baseline would be half as fast as a plain script,
+# and what mixed precision brings would look twice as large.
 UNUSED = "unused"
 _SIZES = {
     "ci": ("--test-steps 3", (4, 8, 16), 10**12, (2, 8)),
     "laptop": ("--model resnet50 --image-size 128 --test-steps 20", (8, 16, 32), 10**10, (4, 32)),
-    "gpu": ("", (64, 128, 256, 512, 1024), 8192, (64, 512)),
-    "cluster": ("", (64, 128, 256, 512, 1024), 8192, (64, 512)),
+    "gpu": ("--tf32", (64, 128, 256, 512, 1024), 8192, (64, 512)),
+    "cluster": ("--tf32", (64, 128, 256, 512, 1024), 8192, (64, 512)),
     UNUSED: ("--model resnet18 --image-size 64 --batch-size 16 --test-steps 10", (8, 16, 32), 10**11, (4, 32)),
 }
 _SHORT = {
     "ci": "--test-steps 3",
     "laptop": "--model resnet50 --image-size 128 --test-steps 5",
-    "gpu": "--test-steps 10",
-    "cluster": "--test-steps 10",
+    "gpu": "--tf32 --test-steps 10",
+    "cluster": "--tf32 --test-steps 10",
     UNUSED: "--model resnet18 --image-size 64 --batch-size 16 --test-steps 5",
 }
-WHY = "Small runs for now: the lab gpu is not written yet, so they go on on the CPU. Once it is, they have the GPU's size."
+WHY = "Small runs for now: you have not written the lab gpu yet, so these runs use the CPU. Once you have, they get a GPU's size."
 
 
 class Sized:
-    """Commands for `submit`, to which a lab adds its switches, each as it is right now: as long as the fences of the lab gpu are
-    not written, no run uses a GPU, and all are small."""
+    """Commands for `submit`, to which a lab adds its switches. Each is computed when it is read: until the fences of the lab gpu are
+    written, no run uses a GPU, and all are small."""
 
     def __init__(self, scale: str):
         self.asked = scale
@@ -52,9 +54,9 @@ class Sized:
 
     @property
     def on_cpu(self) -> str:
-        """A short run on the CPU to compare with: with the same batch, but for a GPU's, which would take a CPU very long."""
+        """A short run on the CPU, for comparison: the same batch, except a GPU's, which would take a CPU many minutes."""
         batch = "" if self.scale in ("ci", "laptop") else " --batch-size 16"
-        return f"{self.run} --device cpu{batch} --test-steps 6"
+        return f"{self.run.replace(' --tf32', '')} --device cpu{batch} --test-steps 6"  # a CPU has none
 
     @property
     def short(self) -> str:
@@ -82,7 +84,7 @@ class Sized:
 
 
 def earlier(name: str, command: str) -> Job:
-    """The latest run of that name that has completed, or still may; where there is none, the command is submitted as such."""
+    """The latest run of that name that completed or still may. If there is none, submit the command under that name."""
     runs = [job for job in jobs if job.name == name and job.state in ("COMPLETED", "RUNNING", "PENDING")]
     return runs[-1] if runs else submit(command, name=name, again=True)
 
@@ -92,7 +94,7 @@ def _command(switches: str) -> str:
 
 
 def _gpu_is_unwritten() -> bool:
-    """Whether a fence of the lab gpu is as it came. Where that can't be told, a run will say what is wrong."""
+    """Whether a fence of the lab gpu still holds its stub. False where that is unknown: a run then says what is wrong."""
     lab = catalogue.lab("gpu")
     try:
         text = textfile.read(workspace.find() / lab.file).text

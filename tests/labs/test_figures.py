@@ -141,7 +141,7 @@ def test_runs_are_small_until_they_use_the_gpu(scale, here, monkeypatch):
     for command in (runs.run, runs.short):
         assert "--model resnet18 --image-size 64 --batch-size 16" in command, "the defaults are a GPU's"
     assert max(runs.batches) <= 32 and more_than_a_process_can_address(runs.too_large, 64)
-    assert "the lab gpu is not written yet" in repr(runs)
+    assert "you have not written the lab gpu yet" in repr(runs)
     verbs.solve("gpu.device", yes=True)
     assert "resnet18" in runs.run, "model and images still stay on the CPU"
     verbs.solve("gpu", yes=True)
@@ -173,6 +173,14 @@ def test_where_there_is_no_gpu_both_runs_have_the_same_batch(scale, here):
     runs = sized(scale)
     assert "--device cpu" in runs.on_cpu and runs.on_cpu.endswith("--test-steps 6")
     assert ("--batch-size" in runs.on_cpu) == (scale in ("gpu", "cluster")) and "--batch-size" not in runs.run
+
+
+@pytest.mark.parametrize("scale, tf32", [("ci", False), ("laptop", False), ("gpu", True), ("cluster", True)])
+def test_the_baseline_on_a_gpu_computes_as_pytorch_comes(scale, tf32, here):
+    """PyTorch lets convolutions round to TF32: a baseline without it would flatter mixed precision."""
+    verbs.solve("gpu", yes=True)
+    runs = sized(scale)
+    assert ("--tf32" in runs.run) == ("--tf32" in runs.short) == tf32 and "--tf32" not in runs.on_cpu
 
 
 @pytest.mark.parametrize("states, found", [
