@@ -102,9 +102,9 @@ def _off_and_on(here: Here, off: str, on: str, switch: str) -> list[Trial]:
 
 
 SUITES = {
-    "loader": (loader, "the loader, one switch on top of the other"),
+    "loader": (loader, "the loader, one more switch per row"),
     "augment": (augment, "augmentation on the CPU and on the device"),
-    "scaling": (scaling, "more processes, the same batch for each"),
+    "scaling": (scaling, "more processes, same batch per process"),
     "metrics": (metrics, "loss and accuracy summed over all processes"),
     "syncbn": (syncbn, "the statistics of batch norm"),
     "unused": (unused, "the search for unused parameters"),
@@ -182,9 +182,9 @@ def table(found: dict) -> str:
     hardware, versions, rows = found["machine"], found["versions"], found["rows"]
     on = hardware.get("gpu") or hardware.get("cpu")
     said = (f"{on}, {hardware.get('cores_allowed')} cores, torch {versions.get('torch')}, {found['date']}: {found['model']}, "
-            f"{found['image_size']} px, {found['batch_size']} images a process, `{found['common']}`.")
+            f"{found['image_size']} px, {found['batch_size']} images per process, `{found['common']}`.")
     ratio = "ratio" if len({r["processes"] for r in rows}) == 1 else "efficiency"
-    head = [SUITES[found["suite"]][1], "images/s", ratio, "ms a step", "waiting for data", "copying, ms", "first step, s"]
+    head = [SUITES[found["suite"]][1], "images/s", ratio, "ms per step", "waiting for data", "copying, ms", "first step, s"]
     lines = [said, "", f"| {' | '.join(head)} |", f"| --- |{' ---: |' * (len(head) - 1)}"]
     first = next((r["images_per_second"] / r["processes"] for r in rows if r["images_per_second"]), None)
     for r in rows:
