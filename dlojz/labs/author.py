@@ -96,13 +96,13 @@ def new(lab: str) -> list[str]:
              "run": run}
     made: dict[Path, str] = {
         folder / "lab.toml": LAB.format(**words),
-        **{folder / "stub" / f"{name}.py": _stub(lab, fence, file) for file in files
-           for name, fence in catalogue.reference_fences(file).items() if name in own},
+        folder / "stub.py": "\n".join(_fenced(name, _stub(lab, fence, file)) for file in files
+                                      for name, fence in catalogue.reference_fences(file).items() if name in own),
         folder / "hints.md": HINTS.format(**words),
         folder / "quiz.toml": QUIZ,
         folder / "check.py": CHECK.format(**words),
-        folder / "wrong" / "example.py": f"# expect: TODO: what its message must match\n{_fenced(first.id, 'pass')}",
-        folder / "right" / "example.py": _fenced(first.id, first.body),
+        folder / "answers.py": f"# right: TODO: written otherwise\n{_fenced(first.id, first.body)}\n"
+                               f"# wrong: TODO: a mistake · expect: TODO: what its message says\n{_fenced(first.id, 'pass')}",
         paths.share("notebooks", f"day{place[0]}_{place[1] + 1}_{lab}.ipynb"): _notebook(lab, title, files, script),
     }
     for path, content in made.items():

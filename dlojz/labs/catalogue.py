@@ -1,12 +1,12 @@
 """The labs: each a folder here that holds a lab.toml. Nothing lists them; to add one is to add its folder.
 
     ID/lab.toml       what it is: `Lab`
-    ID/stub/FENCE.py  what stands in each of its fences before the trainee has written anything
+    ID/stub.py        what stands in each of its fences before the trainee has written anything: `dlojz.labs.answers`
     ID/hints.md       three steps, each under a ``## `` heading
     ID/quiz.toml      questions: `dlojz.labs.quiz`
     ID/check.py       decides from what the code does
     ID/calls.py       what the check calls in the trainee's files, where it doesn't run them: `Probe.call`
-    ID/wrong/ ID/right/   answers that prove the check
+    ID/answers.py     right and wrong answers that prove the check: `dlojz.labs.answers`
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from .. import near, paths
 from ..errors import UsageError
 from . import fences, schema
+from .answers import Answer, read_answers, read_stubs
 
 FOLDER = Path(__file__).resolve().parent
 SCALES = ("laptop", "gpu", "cluster")
@@ -161,25 +162,18 @@ class Lab:
 
     @functools.cached_property
     def stubs(self) -> dict[str, str]:
-        """What stands in each fence before anything is written. Raises UsageError where a fence has none."""
-        found = {}
-        for name in self.fences:
-            file = self.folder / "stub" / f"{name}.py"
-            try:
-                found[name] = file.read_text(encoding="utf-8")
-            except OSError as error:
-                why = f"the fence {name} of {self.file_of(name)} needs a stub"
-                raise UsageError(f"{file} cannot be read ({error.strerror}): {why}") from None
+        """What stands in each fence before anything is written, from stub.py. Raises UsageError where a fence has none."""
+        file = self.folder / "stub.py"
+        found, problems = read_stubs(_text(file), str(file), self.fences)
+        if problems:
+            raise problems[0]
         return found
 
     @functools.cached_property
     def hints(self) -> tuple[str, ...]:
         """The steps of hints.md, each the text under one ``## `` heading."""
         file = self.folder / "hints.md"
-        try:
-            content = file.read_text(encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+        content = _text(file)
         steps = tuple(step.strip("\n").rstrip() for step in re.split(r"(?m)^## .*$", content)[1:])
         if len(steps) != 3 or not all(steps):
             raise UsageError(f"{file} has {len(steps)} steps: expected three, each a text under a heading `## …`")
@@ -187,6 +181,22 @@ class Lab:
 
     def __str__(self) -> str:
         return f"{self.id} (day {self.day}: {self.title})"
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from None
+
+
+def answers(lab: Lab) -> list[Answer]:
+    """The answers that prove the check of a lab, from its answers.py. Raises UsageError."""
+    file = lab.folder / "answers.py"
+    found, problems = read_answers(_text(file), str(file), {fence for name in files() for fence in reference_fences(name)})
+    if problems:
+        raise problems[0]
+    return found
 
 
 def reference_fences(file: str) -> dict[str, fences.Fence]:
