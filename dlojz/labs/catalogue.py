@@ -25,6 +25,7 @@ from .answers import Answer, read_answers, read_stubs
 
 FOLDER = Path(__file__).resolve().parent
 SCALES = ("laptop", "gpu", "cluster")
+ENDS = ("FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY")
 
 
 def reference(file: str = "") -> Path:
@@ -53,6 +54,10 @@ def _numbers_by_scale(value) -> bool:
 def _by_scale(default):
     return schema.key("a number above 0 for each scale, such as { laptop = 1.3, gpu = 1.5 }; scales are " + ", ".join(SCALES),
                       _numbers_by_scale, default, lambda value: dict(value))
+
+
+def _is_end_by_name(value) -> bool:
+    return isinstance(value, dict) and all(state in ENDS for state in value.values())
 
 
 def _reasons_by_scale(value) -> bool:
@@ -116,7 +121,7 @@ class Lab:
     """What lab.toml says; ``day`` and ``order`` say where it stands in the course, ``needs`` which labs come before it.
 
     ``files`` hold its fences, ``file`` is the first of them. ``notebook``: the lab in whose notebook it is checked, where it has
-    none of its own.
+    none of its own. ``ends``: the jobs of its notebook that are meant to end otherwise than COMPLETED, by name.
     """
 
     id: str = schema.key("the name of its folder: small letters, digits and _", lambda value: is_id(value))
@@ -132,6 +137,8 @@ class Lab:
     files: tuple[str, ...] = schema.key('a list of files of dlojz/reference, such as ["train.py", "hunt/slow_feed.py"]',
                                         lambda value: _are_files(value), (), tuple)
     notebook: str = schema.key("the id of another lab", lambda value: is_id(value), "")
+    ends: Mapping[str, str] | None = schema.key('the state of each job that does not complete: { too_large = "OUT_OF_MEMORY" }',
+                                                lambda value: _is_end_by_name(value), None)
     goal: Goal | None = schema.table(Goal, None)  # noqa: RUF009
     prediction: Asked = schema.table(Asked, Asked())  # noqa: RUF009
     folder: Path = field(default=FOLDER)
@@ -193,7 +200,7 @@ def _text(file: Path) -> str:
 def answers(lab: Lab) -> list[Answer]:
     """The answers that prove the check of a lab, from its answers.py. Raises UsageError."""
     file = lab.folder / "answers.py"
-    found, problems = read_answers(_text(file), str(file), {fence for name in files() for fence in reference_fences(name)})
+    found, problems = read_answers(_text(file), str(file), all_fences())
     if problems:
         raise problems[0]
     return found
@@ -208,6 +215,11 @@ def reference_fences(file: str) -> dict[str, fences.Fence]:
 @functools.lru_cache(maxsize=32)
 def _reference_fences(path: Path, name: str, _stamp: int) -> dict[str, fences.Fence]:
     return fences.all_of(path.read_text(encoding="utf-8"), name)
+
+
+def all_fences() -> set[str]:
+    """The ids of all fences of the reference."""
+    return {fence for name in files() for fence in reference_fences(name)}
 
 
 def read(folder: Path) -> Lab:
