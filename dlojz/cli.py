@@ -80,10 +80,23 @@ def parser() -> Parser:
     verb = verbs.add_parser("progress", help="how you stand in each lab")
     verb.set_defaults(run=progress)
 
-    verb = verbs.add_parser("lab", help="for authors: `dlojz lab new ID` makes the files of a new lab")
-    verb.add_argument("what", choices=["new"])
-    verb.add_argument("lab", metavar="ID")
-    verb.set_defaults(run=lab)
+    verb = verbs.add_parser("lab", help="for authors: make the files of a lab, bring them up to date, prove them")
+    does = verb.add_subparsers(dest="does", metavar="new|sync|test", required=True, parser_class=Verb)
+    what = does.add_parser("new", help="the files of a new lab, and its notebook")
+    what.add_argument("lab", metavar="ID", help="its fences are in files of dlojz/reference, unless one of these is given:")
+    form = what.add_mutually_exclusive_group()
+    form.add_argument("--function", dest="form", action="store_const", const="function", default="",
+                      help="a function to fill in, in a file dlojz/reference/ID.py")
+    form.add_argument("--script", dest="form", action="store_const", const="script",
+                      help="a script of its own, dlojz/reference/ID.py")
+    what.set_defaults(run=lab_new)
+    what = does.add_parser("sync", help="what lab.toml and the reference say, into notebook and README: name, head, fences, row")
+    what.add_argument("labs", nargs="*", metavar="ID", help="left out, all labs")
+    what.set_defaults(run=lab_sync)
+    what = does.add_parser("test", help="what is missing or wrong in a lab: exit code 0 nothing, 1 something, 2 can't be told")
+    what.add_argument("lab", metavar="ID")
+    what.add_argument("--files", action="store_true", help="look at its files, and run nothing")
+    what.set_defaults(run=lab_test)
 
     verb = verbs.add_parser("course", help="a workspace with a measured baseline, then JupyterLab")
     verb.add_argument("folder", nargs="?", metavar="DIR", help="left out, the workspace that you are in")
@@ -221,12 +234,33 @@ def progress(args) -> int:
     return _print(progress())
 
 
-def lab(args) -> int:
+def lab_new(args) -> int:
     from .labs.author import new
 
-    for line in new(args.lab):
+    for line in new(args.lab, args.form):
         print(line)
     return 0
+
+
+def lab_sync(args) -> int:
+    from .labs import catalogue, notebooks
+
+    for lab in [catalogue.lab(name) for name in args.labs] or catalogue.labs().values():
+        for line in notebooks.sync(lab):
+            print(line)
+    return 0
+
+
+def lab_test(args) -> int:
+    from .labs import proof
+
+    wrong = 0
+    for well, line in proof.test(args.lab, args.files):
+        _print(line if well else f"✗ {line}")
+        wrong += not well
+    what = f"{wrong} {'thing is' if wrong == 1 else 'things are'} missing or wrong"
+    _print(f"{args.lab}: {what if wrong else 'looks complete' if args.files else 'complete'}")
+    return 1 if wrong else 0
 
 
 def _print(result) -> int:

@@ -157,7 +157,7 @@ def test_an_update_goes_round_the_fences_that_were_written(kit, tmp_path):
     write_in_fence(folder / "train.py", "gpu.model", MINE)
     before = (folder / "train.py").read_bytes()
     kit_fix(kit)
-    edit(kit / "dlojz/labs/amp/stub/amp.dtype.py", "# TODO:", "# TODO (reworded):")
+    edit(kit / "dlojz/labs/amp/stub.py", "# >>> amp.dtype\n# TODO:", "# >>> amp.dtype\n# TODO (reworded):")
     said = updated(folder)
     assert said.startswith("train.py: brought up to date round what you wrote (gpu.model); the one before is in backup/")
     text = (folder / "train.py").read_text()
@@ -266,8 +266,8 @@ def test_a_fence_that_is_no_more_but_was_written_keeps_the_file(kit, tmp_path):
     folder = tmp_path / "work"
     workspace.create(folder)
     write_in_fence(folder / "train.py", "ddp.sync_bn", "pass  # mine\n")
-    path = kit / "dlojz/reference/train.py"
-    path.write_text("".join(line for line in path.read_text().splitlines(True) if "ddp.sync_bn" not in line))
+    for path in (kit / "dlojz/reference/train.py", kit / "dlojz/labs/ddp/stub.py"):
+        path.write_text(re.sub(r"(?ms)^ *# >>> ddp.sync_bn.*?# <<< ddp.sync_bn\n", "", path.read_text()))
     assert "train.new.py" in updated(folder) and "pass  # mine" in (folder / "train.py").read_text()
 
 

@@ -1,12 +1,12 @@
 """The labs: each a folder here that holds a lab.toml. Nothing lists them; to add one is to add its folder.
 
     ID/lab.toml       what it is: `Lab`
-    ID/stub/FENCE.py  what stands in each of its fences before the trainee has written anything
+    ID/stub.py        what stands in each of its fences before the trainee has written anything: `dlojz.labs.answers`
     ID/hints.md       three steps, each under a ``## `` heading
     ID/quiz.toml      questions: `dlojz.labs.quiz`
     ID/check.py       decides from what the code does
     ID/calls.py       what the check calls in the trainee's files, where it doesn't run them: `Probe.call`
-    ID/wrong/ ID/right/   answers that prove the check
+    ID/answers.py     right and wrong answers that prove the check: `dlojz.labs.answers`
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from pathlib import Path
 from ..system import paths, suggest, toml
 from ..system.errors import UsageError
 from . import fences
+from .answers import Answer, read_answers, read_stubs
 
 FOLDER = Path(__file__).resolve().parent
 SCALES = ("laptop", "gpu", "cluster")
+ENDS = ("FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY")
 
 
 def reference(file: str = "") -> Path:
@@ -52,6 +54,10 @@ def _numbers_by_scale(value) -> bool:
 def _by_scale(default):
     return toml.key("a number above 0 for each scale, such as { laptop = 1.3, gpu = 1.5 }; scales are " + ", ".join(SCALES),
                       _numbers_by_scale, default, lambda value: dict(value))
+
+
+def _is_end_by_name(value) -> bool:
+    return isinstance(value, dict) and all(state in ENDS for state in value.values())
 
 
 def _reasons_by_scale(value) -> bool:
@@ -115,7 +121,7 @@ class Lab:
     """What lab.toml says; ``day`` and ``order`` say where it stands in the course, ``needs`` which labs come before it.
 
     ``files`` hold its fences, ``file`` is the first of them. ``notebook``: the lab in whose notebook it is checked, where it has
-    none of its own.
+    none of its own. ``ends``: the jobs of its notebook that are meant to end otherwise than COMPLETED, by name.
     """
 
     id: str = toml.key("the name of its folder: small letters, digits and _", lambda value: is_id(value))
@@ -131,6 +137,8 @@ class Lab:
     files: tuple[str, ...] = toml.key('a list of files of dlojz/reference, such as ["train.py", "hunt/slow_feed.py"]',
                                         lambda value: _are_files(value), (), tuple)
     notebook: str = toml.key("the id of another lab", lambda value: is_id(value), "")
+    ends: Mapping[str, str] | None = toml.key('the state of each job that does not complete: { too_large = "OUT_OF_MEMORY" }',
+                                                lambda value: _is_end_by_name(value), None)
     goal: Goal | None = toml.table(Goal, None)  # noqa: RUF009
     prediction: Asked = toml.table(Asked, Asked())  # noqa: RUF009
     folder: Path = field(default=FOLDER)
@@ -161,25 +169,18 @@ class Lab:
 
     @functools.cached_property
     def stubs(self) -> dict[str, str]:
-        """What stands in each fence before anything is written. Raises UsageError where a fence has none."""
-        found = {}
-        for name in self.fences:
-            file = self.folder / "stub" / f"{name}.py"
-            try:
-                found[name] = file.read_text(encoding="utf-8")
-            except OSError as error:
-                why = f"the fence {name} of {self.file_of(name)} needs a stub"
-                raise UsageError(f"{file} cannot be read ({error.strerror}): {why}") from None
+        """What stands in each fence before anything is written, from stub.py. Raises UsageError where a fence has none."""
+        file = self.folder / "stub.py"
+        found, problems = read_stubs(_text(file), str(file), self.fences)
+        if problems:
+            raise problems[0]
         return found
 
     @functools.cached_property
     def hints(self) -> tuple[str, ...]:
         """The steps of hints.md, each the text under one ``## `` heading."""
         file = self.folder / "hints.md"
-        try:
-            content = file.read_text(encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+        content = _text(file)
         steps = tuple(step.strip("\n").rstrip() for step in re.split(r"(?m)^## .*$", content)[1:])
         if len(steps) != 3 or not all(steps):
             raise UsageError(f"{file} has {len(steps)} steps: expected three, each a text under a heading `## …`")
@@ -187,6 +188,22 @@ class Lab:
 
     def __str__(self) -> str:
         return f"{self.id} (day {self.day}: {self.title})"
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from None
+
+
+def answers(lab: Lab) -> list[Answer]:
+    """The answers that prove the check of a lab, from its answers.py. Raises UsageError."""
+    file = lab.folder / "answers.py"
+    found, problems = read_answers(_text(file), str(file), all_fences())
+    if problems:
+        raise problems[0]
+    return found
 
 
 def reference_fences(file: str) -> dict[str, fences.Fence]:
@@ -198,6 +215,11 @@ def reference_fences(file: str) -> dict[str, fences.Fence]:
 @functools.lru_cache(maxsize=32)
 def _reference_fences(path: Path, name: str, _stamp: int) -> dict[str, fences.Fence]:
     return fences.all_of(path.read_text(encoding="utf-8"), name)
+
+
+def all_fences() -> set[str]:
+    """The ids of all fences of the reference."""
+    return {fence for name in files() for fence in reference_fences(name)}
 
 
 def read(folder: Path) -> Lab:

@@ -141,6 +141,11 @@ def replace(text: str, bodies: Mapping[str, str | Fence], name: str = "train.py"
     return "".join(text_lines)
 
 
+def between(fence: str, body: str) -> str:
+    """A body between its two comments, as stub.py and answers.py hold it."""
+    return f"# >>> {fence}\n{body.rstrip()}\n# <<< {fence}\n"
+
+
 def indented(body: str, indent: str, end: str = "\n") -> str:
     """A body as it stands in a file: with this indentation, tabs where that has tabs, and these line ends."""
     out = []

@@ -180,8 +180,8 @@ def test_without_the_lab_gpu_devices_are_not_verified(tmp_path):
 
 def test_nothing_is_left_of_a_rank_that_hangs(tmp_path):
     workspace.create(tmp_path, ["gpu", "ddp"])
-    wrong = fences.all_of((catalogue.lab("ddp").folder / "wrong" / "metrics_by_rank_0.py").read_text(), "wrong")
-    (tmp_path / "train.py").write_text(fences.replace((tmp_path / "train.py").read_text(), wrong, "train.py"))
+    wrong = next(each for each in catalogue.answers(catalogue.lab("ddp")) if each.name == "metrics_by_rank_0")
+    (tmp_path / "train.py").write_text(fences.replace((tmp_path / "train.py").read_text(), wrong.fences, "train.py"))
     with Session(Limits(seconds=60)) as session:
         outcome = run_check("ddp", tmp_path, Limits(seconds=60), session)
         assert outcome.state == "WRONG" and "waits in" in outcome.message, outcome

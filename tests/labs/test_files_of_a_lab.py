@@ -63,9 +63,24 @@ needs = ["pair"]
 file = "hunt/count.py"
 notebook = "pair"
 """,
-    "labs/pair/stub/pair.mix.py": "# TODO: the mean\ndef mix(a, b):\n    return a\n",
-    "labs/pair/stub/pair.count.py": '# TODO: count\ntodo("pair")\n',
-    "labs/seek/stub/seek.py": '# TODO: the end\ntodo("seek")\n',
+    "labs/pair/stub.py": """
+# >>> pair.mix
+# TODO: the mean
+def mix(a, b):
+    return a
+# <<< pair.mix
+
+# >>> pair.count
+# TODO: count
+todo("pair")
+# <<< pair.count
+""",
+    "labs/seek/stub.py": """
+# >>> seek
+# TODO: the end
+todo("seek")
+# <<< seek
+""",
     "labs/pair/calls.py": """
 import torch
 
