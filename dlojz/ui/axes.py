@@ -28,7 +28,8 @@ class Line:
     """A line through ``points`` (x, y); what is not finite breaks it. Colours come from the palette in turn where none is given.
 
     ``band``: (x, lowest, highest) drawn around it. ``marker``: ``"o"`` or ``"x"`` at each point; ``width=0``: markers or band
-    alone. ``dash``: pixels drawn and left out, such as (6, 4). ``tips``: what the pointer shows at each marker.
+    alone. ``dash``: pixels drawn and left out, such as (6, 4). ``tips``: what the pointer shows at each marker; ``tip``: of what
+    lies above the axis, before the value (left out: the name).
     """
 
     name: str
@@ -42,6 +43,7 @@ class Line:
     opacity: float = 1.0
     size: float = 8.0
     shown: bool = True  # in the legend and in the text
+    tip: str = ""
 
     @classmethod
     def of_seeds(cls, name: str, runs: Sequence[Sequence[tuple[float, float]]], **look) -> Line:
@@ -79,12 +81,12 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Lane:
-    """A row of a timeline. ``labels``: (second, words) above its spans, where they fit."""
+    """A row of a timeline. ``labels``: (from, to, words) above it, the longest stretch first; of several words those that fit."""
 
     name: str
     spans: Sequence[Span]
     height: float = 24
-    labels: Sequence[tuple[float, str]] = ()
+    labels: Sequence[tuple[float, float, str | Sequence[str]]] = ()
 
 
 class Point(NamedTuple):
@@ -304,7 +306,8 @@ def scaled(axes, series, marks, rules, log: str, x_range, y_range) -> None:
     axes.minorticks_off()
 
 
-def ticks(low: float, high: float, most: int, log: bool) -> list[float]:
+def ticks(low: float, high: float, most: int, log: bool, whole: bool = False) -> list[float]:
+    """Round numbers from low to high, about so many; ``whole``: no fractions."""
     from matplotlib.ticker import LogLocator, MaxNLocator
 
     if log:
@@ -312,7 +315,7 @@ def ticks(low: float, high: float, most: int, log: bool) -> list[float]:
         subs = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0,)
         found = LogLocator(10, subs=subs, numticks=max(2, most)).tick_values(low, high)
     else:
-        found = MaxNLocator(max(1, most), steps=[1, 2, 5, 10]).tick_values(low, high)
+        found = MaxNLocator(max(1, most), steps=[1, 2, 5, 10], integer=whole).tick_values(low, high)
     edge = 1e-9 * (high - low)
     return [float(round(value, 12)) if not log else float(value) for value in found if low - edge <= value <= high + edge]
 
@@ -327,11 +330,11 @@ def ticks_y(axes, say: Callable) -> None:
         stroke(axes, axes.get_xlim(), (value, value), INK, alpha=0.3 if value == low else 0.13)
 
 
-def ticks_x(axes, title: str, values: Sequence[float] | None, say: Callable) -> None:
+def ticks_x(axes, title: str, values: Sequence[float] | None, say: Callable, whole: bool = False) -> None:
     """Ticks below, as many as do not cover each other, and the title of the axis."""
     low, high = axes.get_xlim()
     log = axes.get_xscale() == "log"
-    values = ticks(low, high, max(2, min(9, round(axes.bbox.width / 70))), log) if values is None else values
+    values = ticks(low, high, max(2, min(9, round(axes.bbox.width / 70))), log, whole) if values is None else values
     boxes, kept, last = Boxes(axes), [], -math.inf
     for value in sorted(set(values)):
         if not low <= value <= high:
@@ -363,11 +366,20 @@ def line_of(axes, line: Line, dash: tuple[float, ...]) -> None:
             around = points[max(0, at - 1) : at] + points[at + 1 : at + 2]
             if math.isfinite(y) and not any(math.isfinite(other) for _, other in around):
                 dot(axes, x, y, "o", line.colour, 2 * line.width + 2)
-    if line.marker:
-        low, high = axes.get_ylim()
-        for at, (x, y) in enumerate(points):
-            if math.isfinite(y) and low <= y <= high * (1 + 1e-9):
-                dot(axes, x, y, line.marker, line.colour, line.size, line.tips[at] if at < len(line.tips) else "", line.opacity)
+
+
+def markers_of(axes, boxes: Boxes, series: Sequence[Line]) -> None:
+    """A marker that others will lie on is larger, so that its rim is seen."""
+    low, high = axes.get_ylim()
+    marked = [line for line in series if line.marker]
+    placed = [[boxes.at(*point) for point in line.points] for line in marked]
+    for which, line in enumerate(marked):
+        later = [point for others in placed[which + 1 :] for point in others]
+        for at, (x, y) in enumerate(line.points):
+            if math.isfinite(x) and math.isfinite(y) and low <= y <= high * (1 + 1e-9):
+                hidden = sum(near([placed[which][at]], [other]) for other in later)
+                size = line.size + min(5 * hidden, 20)
+                dot(axes, x, y, line.marker, line.colour, size, line.tips[at] if at < len(line.tips) else "", line.opacity)
 
 
 def dot(axes, x: float, y: float, marker: str, colour: str, size: float, tip: str = "", opacity: float = 1.0) -> None:
@@ -382,7 +394,8 @@ def dot(axes, x: float, y: float, marker: str, colour: str, size: float, tip: st
 def swatch(line: Line) -> str:
     """How a line looks, as the background of a small box."""
     if not line.width:
-        return f"radial-gradient(circle, {line.colour} 4px, transparent 5px)" if line.marker else f"{line.colour}59"
+        faint = f"{line.colour}{round(255 * line.opacity):02x}" if line.opacity < 1 else line.colour
+        return f"radial-gradient(circle, {line.colour} 4px, transparent 5px)" if line.marker else faint
     if line.dash:
         return f"repeating-linear-gradient(90deg, {line.colour} 0 4px, transparent 4px 7px) center / 100% 3px no-repeat"
     return line.colour
@@ -430,15 +443,15 @@ def overlaid(axes, series: Sequence[Line]) -> list[tuple[float, ...]]:
     placed = [[boxes.at(x, y) for x, y in line.points if line.width and math.isfinite(x) and math.isfinite(y)] for line in series]
     dashes = [line.dash for line in series]
     groups: list[list[int]] = []
-    for number_, line in enumerate(placed):
+    for which, line in enumerate(placed):
         like = (group for group in groups if len(line) > 1 and near(line, placed[group[0]]))
         if group := next(like, None):
-            group.append(number_)
+            group.append(which)
         else:
-            groups.append([number_])
+            groups.append([which])
     for group in groups:
-        for place, number_ in enumerate(group[1:], 1):
-            dashes[number_] = (10.0 * (len(group) - place), 10.0 * place)
+        for place, which in enumerate(group[1:], 1):
+            dashes[which] = (10.0 * (len(group) - place), 10.0 * place)
     return dashes
 
 
@@ -465,8 +478,7 @@ def above_axis(axes, boxes: Boxes, line: Line, say: Callable) -> None:
     high = [point for point in finite if point[1] > top * (1 + 1e-9)] if not line.width else peaks(finite, top * (1 + 1e-9))
     for x, y in high:
         px, py = boxes.at(x, top)
-        tip = f"{line.name}: {say(y)}"
-        dot(axes, x, top, "^", line.colour, 9, tip)
+        dot(axes, x, top, "^", line.colour, 9, f"{line.tip or f'{line.name}:'} {say(y)}")
         words = say(y)
         right = px + 8 + wide(words) < axes.bbox.width
         boxes.say((px + 8 if right else px - 8, py + 1), words, "left" if right else "right", True)
@@ -507,6 +519,16 @@ def columns_of(axes, boxes: Boxes, spans, y, high, begin, end, second, picked) -
         axes.fill_between(edges, below, above, step="post", color=ink(colour), alpha=FAINT if faint else 1, linewidth=0,
                           gid=what or None)
         low = upper
+
+
+def labels_of(boxes: Boxes, lane: Lane, y: float, scale: float, begin: float) -> None:
+    """Words above stretches of a lane: as much as fits, the longest stretch first, for it is looked for."""
+    for first, last, said in sorted(lane.labels, key=lambda label: label[0] - label[1]):
+        choices = [said] if isinstance(said, str) else list(said)
+        long, x = (last - first) * scale, (first - begin) * scale + 3
+        words = next((choice for choice in choices if wide(choice) + 6 <= long), choices[-1])
+        if long > 14 and x + wide(words) <= boxes.axes.bbox.width + 28:
+            boxes.say((x, y), words, "left", opacity=0.8)
 
 
 def bracket_of(axes, boxes: Boxes, bracket: Bracket, begin: float, second: float) -> None:

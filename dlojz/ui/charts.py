@@ -20,7 +20,7 @@ import html
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from . import palette
 from .axes import (
@@ -44,7 +44,9 @@ from .axes import (
     cut,
     headed,
     ink,
+    labels_of,
     line_of,
+    markers_of,
     marks_of,
     number,
     overlaid,
@@ -91,18 +93,16 @@ class Chart:
     """A drawn figure and its text twin. ``print`` gives the text, a notebook shows the picture."""
 
     label: str
-    panels: Sequence[Panel]
+    rows: Sequence[Sequence[Panel]]
     words: str
     names: Sequence[tuple[str, str]] = ()  # of the legend: (name, colour)
     width: float = WIDTH
-    columns: int = 1
-    notes: Sequence[str] = field(default=())
+    notes: Sequence[str] = ()
 
     def svg(self) -> str:
         """The picture as one ``<svg>`` element, as wide as its place, without ids: any number of them fit on a page."""
-        rows = [self.panels[at : at + self.columns] for at in range(0, len(self.panels), self.columns)]
-        talls = [max(panel.tall for panel in row) for row in rows]
-        tall, across = sum(talls), self.width / self.columns
+        talls = [max(panel.tall for panel in row) for row in self.rows]
+        tall = sum(talls)
         with _LOCK:
             from matplotlib.figure import Figure
 
@@ -111,7 +111,8 @@ class Chart:
             figure = Figure(figsize=(self.width / 72, tall / 72), dpi=72)
             figure.patch.set_visible(False)
             top = 0.0
-            for row, high in zip(rows, talls):
+            for row, high in zip(self.rows, talls):
+                across = self.width / len(row)
                 for column, panel in enumerate(row):
                     left, right, above, _ = panel.room
                     x, y, wide = column * across + left, top + above, across - left - right
@@ -153,24 +154,26 @@ def legend(names: Iterable[tuple[str, str]]) -> str:
 
 
 def grid(*charts: Chart, columns: int = 2, width: float = WIDTH) -> Chart:
-    """Small multiples: these charts side by side in one picture, with one legend."""
+    """Small multiples: these charts side by side in one picture, with one legend. A row that is not full is wider."""
     names = dict.fromkeys(name for chart in charts for name in chart.names)
-    return Chart(", ".join(dict.fromkeys(chart.label for chart in charts)), [panel for chart in charts for panel in chart.panels],
-                 "\n\n".join(chart.text() for chart in charts), list(names), width, columns)
+    panels = [panel for chart in charts for row in chart.rows for panel in row]
+    return Chart(", ".join(dict.fromkeys(chart.label for chart in charts)),
+                 [panels[at : at + columns] for at in range(0, len(panels), columns)],
+                 "\n\n".join(chart.text() for chart in charts), list(names), width)
 
 
 # --- forms ---------------------------------------------------------------------------------------------------------------
 
 
 def lines(series: Sequence[Line], *, x: str = "", y: str = "", title: str = "", log: str = "", x_range=None, y_range=None,
-          x_ticks: Sequence[float] | None = None, say_x: Callable = short, say_y: Callable = short, marks: Sequence[Mark] = (),
-          rules: Sequence[Rule] = (), height: float = 230, width: float = WIDTH, legend: bool = True,
-          empty: str = "not recorded") -> Chart:
+          x_ticks: Sequence[float] | None = None, whole: bool = False, say_x: Callable = short, say_y: Callable = short,
+          say: Callable = number, marks: Sequence[Mark] = (), rules: Sequence[Rule] = (), height: float = 230,
+          width: float = WIDTH, legend: bool = True, empty: str = "not recorded") -> Chart:
     """Lines against two axes.
 
     ``log``: ``"x"``, ``"y"`` or ``"xy"``. ``x_range``, ``y_range``: (lowest, highest); left out, what is there, from 0 where the
-    axis is not logarithmic. ``say_x``, ``say_y``: a number of that axis in words. A point above the range is an arrow at the
-    edge, with its value where it fits. Lines that lie on each other are dashed, so that all are seen.
+    axis is not logarithmic. ``whole``: x has no fractions. ``say_x``, ``say_y``: a tick in words; ``say``: a value. A point above
+    the range is an arrow at the edge, with its value where it fits. Lines that lie on each other are dashed, so that all show.
     """
     series = [replace(line, colour=line.colour or RUNS[at % len(RUNS)]) for at, line in enumerate(series)]
     names = [(line.name, swatch(line)) for line in series if line.shown and line.name]
@@ -179,27 +182,30 @@ def lines(series: Sequence[Line], *, x: str = "", y: str = "", title: str = "", 
     def draw(axes) -> None:
         scaled(axes, series, marks, rules, log, x_range, y_range)
         boxes = Boxes(axes)
-        ticks_y(axes, say_y)
-        ticks_x(axes, x, x_ticks, say_x)
+        there = marks or any(line.points or line.band for line in series)
+        if there:
+            ticks_y(axes, say_y)
+        ticks_x(axes, x, x_ticks, say_x, whole)
         headed(axes, title, y)
-        if not any(line.points or line.band for line in series):
+        if not there:
             boxes.say((axes.bbox.width / 2, axes.bbox.height / 2), empty, opacity=0.7)
         for rule in rules:
             rule_of(axes, boxes, rule)
         for line in series:
             if line.band:
                 xs, low, high = zip(*line.band)
-                axes.fill_between(xs, low, high, color=ink(line.colour), alpha=line.opacity * (0.16 if line.width else 0.35),
+                axes.fill_between(xs, low, high, color=ink(line.colour), alpha=line.opacity * (0.16 if line.width else 1),
                                   linewidth=0)
         dashes = overlaid(axes, series)
         for line, dash in zip(series, dashes):
             line_of(axes, line, dash)
+        markers_of(axes, boxes, series)
         for line in series:
-            above_axis(axes, boxes, line, say_y)
+            above_axis(axes, boxes, line, say)
         marks_of(axes, boxes, marks)
 
-    text = _said_lines(title or y, series, x, y, say_x, say_y, rules)
-    return Chart(title or f"{y} against {x}", [Panel(height, room, draw)], text, names if legend else (), width)
+    text = _said_lines(title or y, series, x, y, say_x, say, rules)
+    return Chart(title or f"{y} against {x}", [[Panel(height, room, draw)]], text, names if legend else (), width)
 
 
 def scatter(points: Sequence[Point], *, x: str = "", y: str = "", title: str = "", log: str = "", named: bool = True,
@@ -232,7 +238,7 @@ def roofline(points: Sequence[Point], *, peaks: Mapping[str, float], bandwidths:
     chart = scatter(points, x="FLOP per byte", y="FLOP/s", title=title, log="xy", line=roofs, x_range=(low, high),
                     y_range=(bottom, highest * 3), say_x=si, say_y=si,
                     **{"height": 300, **more})
-    draw = chart.panels[0].draw
+    draw = chart.rows[0][0].draw
 
     def with_names(axes) -> None:
         draw(axes)
@@ -249,7 +255,7 @@ def roofline(points: Sequence[Point], *, peaks: Mapping[str, float], bandwidths:
     reached = [f"{point.name}: {point.y / min(highest, point.x * fastest):.0%} of its roof" for point in points if point.x > 0]
     words = "\n".join([title, _table(["", "FLOP per byte", "FLOP/s"], [[p.name, number(p.x), si(p.y)] for p in points]),
                        *roofs_said, *reached])
-    return replace(chart, words=words, panels=[replace(chart.panels[0], draw=with_names)])
+    return replace(chart, words=words, rows=[[replace(chart.rows[0][0], draw=with_names)]])
 
 
 def si(value: float) -> str:
@@ -331,7 +337,7 @@ def bars(rows: Sequence[Bar | tuple], *, unit: str = "", baseline: str | tuple[s
     if base and all(bar.name != base[0] for bar in given):
         cells.append([f"({base[0]})", say(base[1]) + f" {unit}".rstrip()])
     twin = "\n".join(filter(None, (title, "\n".join("  " + line for line in _columns(cells)))))
-    return Chart(title or unit, [panel], twin, (), width)
+    return Chart(title or unit, [[panel]], twin, (), width)
 
 
 def stacked(rows: Sequence[tuple[str, Mapping[str, float] | Sequence[tuple[str, float]]]], *, unit: str = "", title: str = "",
@@ -342,12 +348,13 @@ def stacked(rows: Sequence[tuple[str, Mapping[str, float] | Sequence[tuple[str, 
 
     ``colours``: of the parts, left out: those of the palette. ``inside``: ``"share"`` or ``"value"`` is written into parts that
     are long enough. ``total``: the sum behind each bar. ``limit``: (name, value), a dashed line such as the memory of a card.
-    ``axis``: the title of an axis below. ``faint``: parts drawn paler. One row makes a bar of shares.
+    ``axis``: the title of an axis below. ``top``: the end of the bars' room, drawn faintly. ``faint``: parts drawn paler. One row
+    makes a bar of shares.
     """
     given = [(name, [(part, max(0.0, value)) for part, value in dict(parts).items() if math.isfinite(value)])
              for name, parts in rows]
     sums = [sum(value for _, value in parts) for _, parts in given]
-    most = max([*sums, limit[1] if limit else 0, top], default=0) or 1.0
+    most = max([*sums, limit[1] if limit else 0, top], default=0) or 1.0  # in a bar that goes on to top, the rest is faint
     parts_ = list(dict.fromkeys(part for _, parts in given for part, value in parts if value > 0))
     picked = {part: (colours or {}).get(part) or COLOURS.get(part) or RUNS[at % len(RUNS)] for at, part in enumerate(parts_)}
     unit_ = f" {unit}" if unit else ""
@@ -362,12 +369,14 @@ def stacked(rows: Sequence[tuple[str, Mapping[str, float] | Sequence[tuple[str, 
         for at, ((name, parts), whole) in enumerate(zip(given, sums)):
             begin, middle = 0.0, (at + 0.5) * high
             py = axes.bbox.height - middle - 4
+            thick = high * (0.76 if len(given) > 1 else 0.9)
+            if top:
+                box(axes, 0, middle - thick / 2, most, thick, INK, 0.1)
             for part, value in parts:
                 if not value:
                     continue
                 share = f"{value / whole:.0%}" if whole else ""
                 tip = f"{name + ': ' if name else ''}{part} {say(value)}{unit_}, {share}"
-                thick = high * (0.76 if len(given) > 1 else 0.9)
                 box(axes, begin, middle - thick / 2, value, thick, picked[part], FAINT if part in faint else 1.0, tip)
                 words = {"share": share, "value": say(value)}.get(inside, "")
                 if words and value / most * axes.bbox.width > 1.06 * wide(words) + 8:
@@ -391,7 +400,7 @@ def stacked(rows: Sequence[tuple[str, Mapping[str, float] | Sequence[tuple[str, 
     lines_ += [f"  {limit[0]}: {say(limit[1])}{unit_}"] if limit else []
     names = [(part, picked[part] + ("73" if part in faint and picked[part] != INK else "")) for part in parts_]
     panel = Panel(max(1, len(given)) * high, room, draw)
-    return Chart(title or "parts", [panel], "\n".join(lines_), names if legend else (), width)
+    return Chart(title or "parts", [[panel]], "\n".join(lines_), names if legend else (), width)
 
 
 def timeline(lanes: Sequence[Lane], *, title: str = "", begin: float | None = None, end: float | None = None, aside: str = "",
@@ -428,8 +437,7 @@ def timeline(lanes: Sequence[Lane], *, title: str = "", begin: float | None = No
             stroke(axes, (x, x), (0, tall), INK, alpha=0.4)
         for lane, above in zip(lanes, labelled):
             y += above
-            for moment, words in lane.labels:
-                boxes.say((boxes.at((moment - begin) / second, 0)[0] + 3, axes.bbox.height - y + 4), words, "left", opacity=0.8)
+            labels_of(boxes, lane, axes.bbox.height - y + 4, axes.bbox.width / (end - begin), begin)
             box(axes, 0, y, (end - begin) / second, lane.height, INK, 0.06)
             inside = [span for span in lane.spans if span.begin < end and span.end > begin]
             (columns_of if len(inside) > EACH else spans_of)(axes, boxes, inside, y, lane.height, begin, end, second, picked)
@@ -448,13 +456,13 @@ def timeline(lanes: Sequence[Lane], *, title: str = "", begin: float | None = No
         parts = ", ".join(f"{what or 'spans'} {number(seconds / second)} {unit}" for what, seconds in took.items() if seconds)
         said.append(f"  {lane.name}: {parts or 'nothing'}")
     names = [(what, picked[what]) for what in order]
-    return Chart(title or "timeline", [Panel(max(1.0, tall), (room, 30 if axis else 4, above, 26 if axis else 2), draw)], "\n".join(said),
-                 names if legend else (), width)
+    panel = Panel(max(1.0, tall), (room, 30 if axis else 4, above, 26 if axis else 2), draw)
+    return Chart(title or "timeline", [[panel]], "\n".join(said), names if legend else (), width)
 
 
 def cells(values: Sequence[Sequence[float | None]], *, rows: Sequence[str], columns: Sequence[str], title: str = "",
           unit: str = "", say: Callable = number, colour: str = SPEED, low: float | None = None, high: float | None = None,
-          tall: float = 30,          width: float = WIDTH) -> Chart:
+          tall: float = 30, width: float = WIDTH) -> Chart:
     """A matrix of numbers, each in its cell, the higher the stronger its colour; None is an empty cell."""
     known = [value for row in values for value in row if value is not None and math.isfinite(value)]
     least = min(known, default=0.0) if low is None else low
@@ -481,7 +489,7 @@ def cells(values: Sequence[Sequence[float | None]], *, rows: Sequence[str], colu
     left = 14 + min(260, max((wide(name) for name in rows), default=0))
     head = f"{title}, {unit}" if title and unit else title or unit
     twin = "\n".join(filter(None, (head, _table(["", *columns], [[name, *map(say, row)] for name, row in zip(rows, values)]))))
-    return Chart(title or "cells", [Panel(max(1, len(rows)) * tall, (left, 4, 46 if title else 22, 4), draw)], twin, (), width)
+    return Chart(title or "cells", [[Panel(max(1, len(rows)) * tall, (left, 4, 46 if title else 22, 4), draw)]], twin, (), width)
 
 
 # --- text twins ----------------------------------------------------------------------------------------------------------
@@ -499,22 +507,20 @@ def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join([row[0].ljust(first), row[1].ljust(second), *row[2:]]).rstrip() for row in rows]
 
 
-def _said_lines(title: str, series: Sequence[Line], x: str, y: str, say_x: Callable, say_y: Callable,
+def _said_lines(title: str, series: Sequence[Line], x: str, y: str, say_x: Callable, say: Callable,
                 rules: Sequence[Rule]) -> str:
     """A few places: every value. Many: the ends of each line, its lowest and its highest."""
     shown = [line for line in series if line.shown and line.points]
     places = sorted({px for line in shown for px, _ in line.points})
-    say = (lambda value: "-" if value is None else number(value)) if say_y is short else \
-        (lambda value: "-" if value is None else say_y(value))
     if len(places) <= 12:
         at = [dict(line.points) for line in shown]
-        body = _table([x or "x", *(line.name for line in shown)],
-                      [[say_x(place), *(say(one.get(place)) for one in at)] for place in places]) if shown else "nothing recorded"
+        cells_ = [[say_x(place), *(say(one[place]) if place in one else "-" for one in at)] for place in places]
+        body = _table([x or "x", *(line.name for line in shown)], cells_) if shown else "nothing recorded"
     else:
         cells_ = []
         for line in shown:
             ys = [py for _, py in line.points if math.isfinite(py)]
-            ends = line.points[0][1], line.points[-1][1], min(ys, default=None), max(ys, default=None)
+            ends = [line.points[0][1], line.points[-1][1], min(ys, default=math.nan), max(ys, default=math.nan)]
             cells_.append([line.name, str(len(line.points)), *map(say, ends)])
         body = _table([y or "line", "points", "first", "last", "lowest", "highest"], cells_)
     return "\n".join(filter(None, (title, body, *(f"{rule.words}" for rule in rules if rule.words))))

@@ -31,8 +31,8 @@ def forms() -> dict[str, charts.Chart]:
         "sizes": charts.bars([("L2", 50.0), ("HBM", 80_000.0)], unit="MB", log=True),
         "stacked": charts.stacked([("SGD", {"parameters": 0.1, "activations": 1.4}), (LONG, {"optimizer": 0.2})], unit="GB",
                                   limit=("the card", 2.0), axis="GB", inside="value"),
-        "timeline": charts.timeline([Lane("device", near, 34, [(0.0, "step 1: 100 ms")]), Lane("loader", [])], title="from near",
-                                    lines=[0.1, 0.2], brackets=[Bracket(0, 0.2, "warm-up", 0.1)]),
+        "timeline": charts.timeline([Lane("device", near, 34, [(0.0, 0.1, "step 1: 100 ms")]), Lane("loader", [])],
+                                    title="from near", lines=[0.1, 0.2], brackets=[Bracket(0, 0.2, "warm-up", 0.1)]),
         "many": charts.timeline([Lane("GPU", [Span(i / 1e3, (i + 0.5) / 1e3, "forward") for i in range(2000)])]),
         "scatter": charts.scatter([Point("a", 1, 2), Point("b", 3, 5)], x="batch", y="ms"),
         "roofline": charts.roofline([Point("conv", 120, 4e14), Point("relu", 0.25, 6e11)], peaks={"bf16": 9.9e14, "fp32": 6.7e13},
@@ -176,8 +176,8 @@ def test_the_users_settings_of_matplotlib_change_nothing_and_stay():
 
     before = {name: chart.svg() for name, chart in forms().items()}
     mine = {"axes.grid": True, "lines.linewidth": 9, "text.color": "red", "xtick.labelsize": 30, "font.size": 25,
-            "lines.marker": "s", "axes.facecolor": "black", "svg.fonttype": "path", "axes.xmargin": 0.4, "xtick.minor.visible": True,
-            "path.simplify": False, "figure.dpi": 300, "axes.unicode_minus": False, "hatch.color": "red"}
+            "lines.marker": "s", "axes.facecolor": "black", "svg.fonttype": "path", "axes.xmargin": 0.4,
+            "xtick.minor.visible": True, "path.simplify": False, "figure.dpi": 300, "axes.unicode_minus": False}
     with matplotlib.rc_context(mine):
         assert {name: chart.svg() for name, chart in forms().items()} == before
         assert matplotlib.rcParams["font.size"] == 25
