@@ -219,7 +219,8 @@ def test_no_run_yet(here):
     assert verdict(here, "gpu").state == "no goal"
 
 
-@pytest.mark.parametrize("seconds, state, ratio", [(0.5, "reached", 2.0), (1 / 1.05, "reached", 1.05), (1 / 1.04, "not reached", 1.04)])
+@pytest.mark.parametrize("seconds, state, ratio", [
+    (0.5, "reached", 2.0), (1 / 1.05, "reached", 1.05), (1 / 1.04, "not reached", 1.04)])
 def test_a_goal_is_relative_to_ones_own_baseline(here, seconds, state, ratio):
     run(here, "gpu", 1.0)
     run(here, "amp", seconds)
