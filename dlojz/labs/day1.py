@@ -38,8 +38,8 @@ WHY = "Small runs for now: you have not written the lab gpu yet, so they use the
 
 
 class Sized:
-    """Commands for `submit`, to which a lab adds its switches. Each is computed when it is read: until the fences of the lab gpu are
-    written, no run uses a GPU, and all are small."""
+    """Commands for `submit`, to which a lab adds its switches. Each is computed when it is read: until the fences of the lab gpu
+    are written, no run uses a GPU, and all are small."""
 
     def __init__(self, scale: str):
         self.asked = scale
