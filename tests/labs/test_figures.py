@@ -9,15 +9,15 @@ import pytest
 import torch
 import torchvision
 
-from dlojz import sites
-from dlojz.errors import UsageError
-from dlojz.footprint import footprint
-from dlojz.labs import day1, overview, verbs
+from dlojz.labs import device_runs, overview, verbs
 from dlojz.labs.amp import figures as amp
 from dlojz.labs.channels_last import figures as channels_last
-from dlojz.labs.day1 import sized
+from dlojz.labs.device_runs import sized
 from dlojz.labs.gpu import figures as gpu
 from dlojz.labs.probe import Limits, Probe, Session
+from dlojz.system import sites
+from dlojz.system.errors import UsageError
+from dlojz.training.memory_estimate import footprint
 
 
 def test_footprint_counts_what_a_real_step_keeps():
@@ -189,7 +189,7 @@ def test_the_baseline_on_a_gpu_computes_as_pytorch_comes(scale, tf32, here):
     (["FAILED", "PENDING"], 1), (["COMPLETED", "RUNNING"], 1)])
 def test_a_run_that_failed_is_no_baseline(monkeypatch, states, found):
     runs = [SimpleNamespace(name="gpu", state=state, number=number) for number, state in enumerate(states)]
-    monkeypatch.setattr(day1, "jobs", [*runs, SimpleNamespace(name="amp", state="COMPLETED")])
-    monkeypatch.setattr(day1, "submit", lambda command, name, again: (command, name, again))
-    job = day1.earlier("gpu", "train.py")
+    monkeypatch.setattr(device_runs, "jobs", [*runs, SimpleNamespace(name="amp", state="COMPLETED")])
+    monkeypatch.setattr(device_runs, "submit", lambda command, name, again: (command, name, again))
+    job = device_runs.earlier("gpu", "train.py")
     assert job == ("train.py", "gpu", True) if found is None else job.number == found
