@@ -9,8 +9,8 @@ import argparse
 import sys
 
 from . import __version__
-from .arguments import Parser
-from .errors import UsageError
+from .system.arguments import Parser
+from .system.errors import UsageError
 
 
 class Verb(Parser):
@@ -152,9 +152,10 @@ def parser() -> Parser:
 
 
 def workspace(args) -> int:
-    from . import workspace
+    from .labs import workspace
+    from .system.workspace import find
 
-    folder = args.folder or workspace.find()
+    folder = args.folder or find()
     for line in workspace.create(folder, args.solved.split(","), args.update):
         print(line)
     print(f"The workspace is {folder}")
@@ -270,10 +271,10 @@ def _print(result) -> int:
 
 
 def course(args) -> int:
-    from . import workspace
     from .course import start
+    from .system.workspace import find
 
-    return start(args.folder or workspace.find(), again=args.again)
+    return start(args.folder or find(), again=args.again)
 
 
 def report(args) -> int:
@@ -372,7 +373,7 @@ def _one_job(name: str):
 
 
 def sites(args) -> int:
-    from . import sites
+    from .system import sites
 
     print(sites.table())
     sites.current()  # raises where the one in use cannot be used

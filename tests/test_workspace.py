@@ -7,9 +7,11 @@ import shutil
 
 import pytest
 
-from dlojz import cli, paths, workspace
-from dlojz.errors import UsageError
-from dlojz.labs import catalogue, fences
+from dlojz import cli
+from dlojz.labs import catalogue, fences, workspace
+from dlojz.system import paths
+from dlojz.system.errors import UsageError
+from dlojz.system.workspace import find
 
 MINE = "net = net.to(device)  # as I like it\n"
 
@@ -64,7 +66,7 @@ def test_a_folder_that_is_gone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "work")
     (tmp_path / "work").rmdir()
     with pytest.raises(UsageError, match="has been deleted"):
-        workspace.find()
+        find()
 
 
 # --- made and completed --------------------------------------------------------------------------------------------------
@@ -76,7 +78,7 @@ def test_a_new_workspace_has_stubbed_files_notebooks_and_a_folder_for_runs(kit, 
     assert said == [f"{name}: new" for name in (*catalogue.files(), "day9_test.ipynb")] and "train.py: new" in said
     text = (folder / "train.py").read_text()
     assert text == catalogue.laid_out("train.py") and 'todo("amp")' in text and "scaler.scale(" not in text
-    assert (folder / "runs").is_dir() and workspace.find(folder / "runs") == folder
+    assert (folder / "runs").is_dir() and find(folder / "runs") == folder
     assert workspace.version(folder) == workspace.__version__
 
 
@@ -95,7 +97,7 @@ def test_what_was_deleted_comes_back_and_nothing_else_changes(kit, tmp_path):
     (folder / workspace.MARKER).unlink()
     mine = (folder / "train.py").read_bytes()
     assert workspace.create(folder) == ["optimizers.py: was missing, a new one is there"]
-    assert (folder / "train.py").read_bytes() == mine and workspace.find(folder) == folder
+    assert (folder / "train.py").read_bytes() == mine and find(folder) == folder
 
 
 def test_solved_labs_hold_the_solution(kit, tmp_path):
@@ -405,15 +407,15 @@ def test_it_is_found_from_inside_and_by_its_variable(kit, tmp_path, monkeypatch)
     folder = tmp_path / "work"
     workspace.create(folder)
     (folder / "deep/er").mkdir(parents=True)
-    assert workspace.find(folder / "deep/er") == folder
+    assert find(folder / "deep/er") == folder
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="make one with"):
-        workspace.find()
+        find()
     monkeypatch.setenv("DLOJZ_WORKSPACE", str(folder))
-    assert workspace.find() == folder
+    assert find() == folder
     monkeypatch.setenv("DLOJZ_WORKSPACE", str(tmp_path))
     with pytest.raises(UsageError, match="which is no workspace"):
-        workspace.find()
+        find()
 
 
 def test_a_renamed_file_is_recognised(kit, tmp_path):

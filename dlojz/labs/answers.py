@@ -22,9 +22,9 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ..errors import UsageError
+from ..system.errors import UsageError
+from ..system.textfile import lines
 from . import fences
-from .textfile import lines
 
 HEAD = re.compile(r"#[ \t]*(?P<kind>right|wrong):[ \t]*(?P<words>.*?)[ \t]*(?:·[ \t]*expect:[ \t]*(?P<expect>.*))?$")
 

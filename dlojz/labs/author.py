@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from string import Template
 
-from .. import paths
-from ..errors import UsageError
-from . import catalogue, fences, notebooks, skeletons, textfile
+from ..system import paths, textfile
+from ..system.errors import UsageError
+from . import catalogue, fences, notebooks, skeletons
 
 FORMS = ("function", "script")  # besides the plain one, whose fences stand in the reference already
 

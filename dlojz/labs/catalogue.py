@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import near, paths
-from ..errors import UsageError
-from . import fences, schema
+from ..system import paths, suggest, toml
+from ..system.errors import UsageError
+from . import fences
 from .answers import Answer, read_answers, read_stubs
 
 FOLDER = Path(__file__).resolve().parent
@@ -52,7 +52,7 @@ def _numbers_by_scale(value) -> bool:
 
 
 def _by_scale(default):
-    return schema.key("a number above 0 for each scale, such as { laptop = 1.3, gpu = 1.5 }; scales are " + ", ".join(SCALES),
+    return toml.key("a number above 0 for each scale, such as { laptop = 1.3, gpu = 1.5 }; scales are " + ", ".join(SCALES),
                       _numbers_by_scale, default, lambda value: dict(value))
 
 
@@ -72,16 +72,16 @@ class Goal:
     names. ``switches`` are those that the run must have been made with: without them it says nothing about the technique.
     """
 
-    run: str = schema.text("the name of a run, as in submit(…, name=\"amp\")")
-    against: str = schema.text("the name of the run to compare with")
-    measure: str = schema.choice("images_per_second", "device_images_per_second", "step_seconds", "memory_allocated",
+    run: str = toml.text("the name of a run, as in submit(…, name=\"amp\")")
+    against: str = toml.text("the name of the run to compare with")
+    measure: str = toml.choice("images_per_second", "device_images_per_second", "step_seconds", "memory_allocated",
                                  "host_memory", "joules_per_image", default="images_per_second")
     at_least: Mapping[str, float] | None = _by_scale(None)
     at_most: Mapping[str, float] | None = _by_scale(None)
-    none_for: Mapping[str, str] | None = schema.key('a reason for each scale without a goal, such as { laptop = "…" }',
+    none_for: Mapping[str, str] | None = toml.key('a reason for each scale without a goal, such as { laptop = "…" }',
                                                     lambda value: _reasons_by_scale(value), None)
-    differ: tuple[str, ...] = schema.words('a list of what the two runs differ in on purpose, such as ["processes"]', default=())
-    switches: tuple[str, ...] = schema.words('a list of switches that the run needs, such as ["amp"]', default=())
+    differ: tuple[str, ...] = toml.words('a list of what the two runs differ in on purpose, such as ["processes"]', default=())
+    switches: tuple[str, ...] = toml.words('a list of switches that the run needs, such as ["amp"]', default=())
 
     def problem(self):
         if (self.at_least is None) == (self.at_most is None):
@@ -100,10 +100,10 @@ class Asked:
     """What a trainee is asked to predict, and what stands beside it: ``ratio``, as in the lab's goal; ``memory``, the peak of its
     run in GB; ``none``, where no record holds it. ``at_most``: the whole, where the answer is a part, as 100 percent."""
 
-    question: str = schema.text(default="How many times faster?")
-    measure: str = schema.choice("ratio", "memory", "none", default="ratio")
-    unit: str = schema.text("a unit, such as \"%\", where the measure is none", "")
-    at_most: float | None = schema.number(default=None)
+    question: str = toml.text(default="How many times faster?")
+    measure: str = toml.choice("ratio", "memory", "none", default="ratio")
+    unit: str = toml.text("a unit, such as \"%\", where the measure is none", "")
+    at_most: float | None = toml.number(default=None)
 
     @property
     def example(self) -> float:
@@ -124,23 +124,23 @@ class Lab:
     none of its own. ``ends``: the jobs of its notebook that are meant to end otherwise than COMPLETED, by name.
     """
 
-    id: str = schema.key("the name of its folder: small letters, digits and _", lambda value: is_id(value))
-    title: str = schema.text()
-    day: int = schema.whole(0, 9)
-    order: int = schema.whole(0, 99)
-    difficulty: int = schema.whole(1, 5)
-    importance: int = schema.whole(1, 5)
-    minutes: int = schema.whole(1, 600)
-    gpu_minutes: float = schema.number(default=0.0)
-    needs: tuple[str, ...] = schema.words('a list of labs, such as ["gpu"]', default=())
-    file: str = schema.key('a file of dlojz/reference, such as "train.py"', lambda value: _is_file(value), "")
-    files: tuple[str, ...] = schema.key('a list of files of dlojz/reference, such as ["train.py", "hunt/slow_feed.py"]',
+    id: str = toml.key("the name of its folder: small letters, digits and _", lambda value: is_id(value))
+    title: str = toml.text()
+    day: int = toml.whole(0, 9)
+    order: int = toml.whole(0, 99)
+    difficulty: int = toml.whole(1, 5)
+    importance: int = toml.whole(1, 5)
+    minutes: int = toml.whole(1, 600)
+    gpu_minutes: float = toml.number(default=0.0)
+    needs: tuple[str, ...] = toml.words('a list of labs, such as ["gpu"]', default=())
+    file: str = toml.key('a file of dlojz/reference, such as "train.py"', lambda value: _is_file(value), "")
+    files: tuple[str, ...] = toml.key('a list of files of dlojz/reference, such as ["train.py", "hunt/slow_feed.py"]',
                                         lambda value: _are_files(value), (), tuple)
-    notebook: str = schema.key("the id of another lab", lambda value: is_id(value), "")
-    ends: Mapping[str, str] | None = schema.key('the state of each job that does not complete: { too_large = "OUT_OF_MEMORY" }',
+    notebook: str = toml.key("the id of another lab", lambda value: is_id(value), "")
+    ends: Mapping[str, str] | None = toml.key('the state of each job that does not complete: { too_large = "OUT_OF_MEMORY" }',
                                                 lambda value: _is_end_by_name(value), None)
-    goal: Goal | None = schema.table(Goal, None)  # noqa: RUF009
-    prediction: Asked = schema.table(Asked, Asked())  # noqa: RUF009
+    goal: Goal | None = toml.table(Goal, None)  # noqa: RUF009
+    prediction: Asked = toml.table(Asked, Asked())  # noqa: RUF009
     folder: Path = field(default=FOLDER)
 
     def problem(self):
@@ -225,22 +225,22 @@ def all_fences() -> set[str]:
 def read(folder: Path) -> Lab:
     """The lab of a folder. Raises UsageError with the file, the line and what was expected."""
     file = folder / "lab.toml"
-    lab = schema.load(Lab, file, folder=folder)
+    lab = toml.load(Lab, file, folder=folder)
     content = file.read_text(encoding="utf-8")
     if lab.id != folder.name:
-        raise schema.wrong(file, content, ("id",), f'id = "{lab.id}" in a folder called {folder.name}: they must be the same')
+        raise toml.wrong(file, content, ("id",), f'id = "{lab.id}" in a folder called {folder.name}: they must be the same')
     key, files = ("files", lab.files) if lab.files else ("file", (lab.file or "train.py",))
     lab = dataclasses.replace(lab, file=files[0], files=files)
     seen: dict[str, str] = {}
     for name in files:
         if not reference(name).is_file():
-            raise schema.wrong(file, content, (key,), f'{key}: "{name}" is not in {reference()}')
+            raise toml.wrong(file, content, (key,), f'{key}: "{name}" is not in {reference()}')
         found = lab.fences_in(name)
         if not found:
-            raise schema.wrong(file, content, ("id",), f"{name} has no fence `# >>> {lab.id}: …` or `# >>> {lab.id}.NAME: …`")
+            raise toml.wrong(file, content, ("id",), f"{name} has no fence `# >>> {lab.id}: …` or `# >>> {lab.id}.NAME: …`")
         for fence in found:
             if fence in seen:
-                raise schema.wrong(file, content, (key,), f"the fence {fence} is in {seen[fence]} and in {name}: rename one")
+                raise toml.wrong(file, content, (key,), f"the fence {fence} is in {seen[fence]} and in {name}: rename one")
             seen[fence] = name
     return lab
 
@@ -255,11 +255,11 @@ def labs() -> dict[str, Lab]:
             if other not in known or known[other].place >= lab.place:
                 file = lab.folder / "lab.toml"
                 why = "comes later in the course" if other in known else f"is no lab: there are {', '.join(known)}"
-                raise schema.wrong(file, file.read_text(encoding="utf-8"), ("needs",), f"needs {other!r}, which {why}")
+                raise toml.wrong(file, file.read_text(encoding="utf-8"), ("needs",), f"needs {other!r}, which {why}")
         if lab.notebook and (lab.notebook not in known or known[lab.notebook].notebook):
             file = lab.folder / "lab.toml"
             why = "has none of its own" if lab.notebook in known else f"is no lab: there are {', '.join(known)}"
-            raise schema.wrong(file, file.read_text(encoding="utf-8"), ("notebook",), f"notebook = {lab.notebook!r}, which {why}")
+            raise toml.wrong(file, file.read_text(encoding="utf-8"), ("notebook",), f"notebook = {lab.notebook!r}, which {why}")
     return known
 
 
@@ -273,7 +273,7 @@ def lab(name: str) -> Lab:
     known = labs()
     if isinstance(name, str) and name in known:
         return known[name]
-    raise UsageError(f"there is no lab {name!r}: {near.hint(name, known)}Labs are {', '.join(known)}")
+    raise UsageError(f"there is no lab {name!r}: {suggest.hint(name, known)}Labs are {', '.join(known)}")
 
 
 def before(lab: Lab) -> list[Lab]:

@@ -16,8 +16,8 @@ import tokenize
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ..errors import UsageError
-from .textfile import line_end, lines
+from ..system.errors import UsageError
+from ..system.textfile import line_end, lines
 
 ID = r"[A-Za-z_]\w*(?:\.\w+)*"
 MARK = re.compile(rf"^(?P<indent>[ \t\f]*)#[ \t]*(?P<kind>>>>|<<<)[ \t]*(?P<id>{ID})[ \t]*(?::[ \t]*(?P<title>.*?))?[ \t]*$")

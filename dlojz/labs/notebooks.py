@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import paths, workspace
-from . import catalogue, textfile
+from ..system import paths, textfile
+from . import catalogue, workspace
 from .catalogue import Lab
 
 TABLE = "| fence | what belongs there |\n| --- | --- |"

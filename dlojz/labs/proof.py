@@ -16,9 +16,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from .. import near, paths, workspace
-from ..errors import UsageError
-from . import answers, catalogue, fences, notebooks, questions
+from ..system import paths, suggest
+from ..system.errors import UsageError
+from . import answers, catalogue, fences, notebooks, questions, workspace
 from .catalogue import Lab
 from .outcome import NOT_ATTEMPTED, SOLVED, WRONG, Outcome
 
@@ -86,7 +86,7 @@ def _unlisted(lab: Lab) -> list[str]:
         if path.is_dir():
             found.append(f"{path} is a folder, and a lab has none: stubs are in stub.py, answers in answers.py")
         elif path.suffix != ".py" or not re.search(rf"\b{path.stem}\b", readers.replace(_text(lab, path.name)[0], "")):
-            guess = near.hint(path.name, [*FILES, *MORE]).strip()
+            guess = suggest.hint(path.name, [*FILES, *MORE]).strip()
             found.append(f"{path} is read by nothing: {guess or 'neither the check nor the notebook imports it'}")
     return found
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from dlojz import paths
+from dlojz.system import paths
 
 GUIDE = (paths.PACKAGE.parent / "docs" / "authoring.md").read_text()
 BLOCK = re.compile(r"^```(\w+) ?(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from dlojz import paths, records
-from dlojz.errors import UsageError
-from dlojz.labs import catalogue, fences, proof, questions, unwritten
+from dlojz.labs import catalogue, fences, proof, questions
+from dlojz.system import paths
+from dlojz.system.errors import UsageError
+from dlojz.training import records, todos
 
 LABS = catalogue.labs()
 
@@ -65,8 +66,8 @@ def test_a_stubbed_file_is_valid_and_techniques_without_a_lab_stay():
     ("lab.toml", 'file = "train.py"', 'file = "trian.py"', ', line 10: file: "trian.py" is not in '),
     ("lab.toml", 'file = "train.py"', 'file = "optimizers.py"', ", line 1: optimizers.py has no fence `# >>> amp: …`"),
     ("lab.toml", 'file = "train.py"', 'file = "../x.py"', ", line 10: file = '../x.py' is not possible"),
-    ("lab.toml", "gpu = 1.5,", "moon = 1.5,",
-     ", line 17: at_least = {'moon': 1.5, 'cluster': 1.5} is not possible: expected a number above 0"),
+    ("lab.toml", "gpu = 1.05,", "moon = 1.05,",
+     ", line 17: at_least = {'moon': 1.05, 'cluster': 1.05} is not possible: expected a number above 0"),
     ("lab.toml", "{ laptop", "{ gpu", ", line 18: there is a goal for gpu, and a reason why there is none"),
     ("lab.toml", "at_least", "at_last", ", line 17: unknown key 'at_last'; did you mean 'at_least'?"),
     ("lab.toml", "at_least =", "# at_least =", ", line 14: a goal has either at_least or at_most"),
@@ -198,14 +199,14 @@ def test_a_fence_has_one_lab_and_one_place():
 
 
 def test_todo_says_so_once_for_each_lab_on_rank_0_only(capsys, monkeypatch):
-    monkeypatch.setattr(unwritten, "_said", set())
+    monkeypatch.setattr(todos, "_said", set())
     noted = []
-    monkeypatch.setattr(unwritten.records, "note", lambda event, **fields: noted.append((event, fields)))
+    monkeypatch.setattr(todos.records, "note", lambda event, **fields: noted.append((event, fields)))
     monkeypatch.setenv("RANK", "1")
-    unwritten.todo("amp")
+    todos.todo("amp")
     monkeypatch.delenv("RANK")
     for lab in ("amp", "amp", "gpu", "amp"):
-        unwritten.todo(lab)
+        todos.todo(lab)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" (")[0] for line in lines] == ["todo: amp is not written yet", "todo: gpu is not written yet"]
     assert "test_catalogue.py, line " in lines[0] and lines[0].endswith("this run goes without it")

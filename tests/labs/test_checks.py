@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from dlojz import workspace
-from dlojz.labs import catalogue, proof
+from dlojz.labs import catalogue, proof, workspace
 from dlojz.labs.checking import run_check
 from dlojz.labs.outcome import SOLVED
 from dlojz.labs.probe import Limits, Session

@@ -8,9 +8,7 @@ import pytest
 import torch
 from together import run_together
 
-from dlojz import paths, workspace
-from dlojz.errors import UsageError
-from dlojz.labs import catalogue, fences
+from dlojz.labs import catalogue, fences, workspace
 from dlojz.labs.checking import Unmet, run_check
 from dlojz.labs.ddp import figures, runs
 from dlojz.labs.ddp.statistics import BatchNormOfAll
@@ -18,6 +16,8 @@ from dlojz.labs.goals import Measured, compare
 from dlojz.labs.probe import Event, Limits, Session, Unfinished
 from dlojz.labs.probe.facts import ending
 from dlojz.labs.ranks import ended_together
+from dlojz.system import paths
+from dlojz.system.errors import UsageError
 
 
 def two(command, folder, **more):

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from dlojz import paths, workspace
-from dlojz.errors import UsageError
-from dlojz.labs import author, catalogue, events, fences, verbs
+from dlojz.labs import author, catalogue, events, fences, verbs, workspace
 from dlojz.labs.checking import run_check
 from dlojz.labs.outcome import CANNOT_CHECK, NOT_ATTEMPTED, SOLVED, WRONG
 from dlojz.labs.probe import Limits, Probe, Session
+from dlojz.system import paths
+from dlojz.system.errors import UsageError
 
 PLENTY = Limits(seconds=60)
 FILES = {

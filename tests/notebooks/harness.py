@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGKILL
 
-from dlojz import workspace
-from dlojz.labs import notebooks
+from dlojz.labs import notebooks, workspace
 
 
 @dataclass(frozen=True)

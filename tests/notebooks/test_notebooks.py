@@ -5,8 +5,7 @@ import time
 import harness
 import pytest
 
-from dlojz import workspace
-from dlojz.labs import catalogue, notebooks
+from dlojz.labs import catalogue, notebooks, workspace
 
 NOTEBOOKS = workspace.notebooks()
 

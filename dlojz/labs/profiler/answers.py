@@ -6,7 +6,7 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(
         activities=[kinds.CPU, kinds.CUDA] if device.type == "cuda" else [kinds.CPU],
         schedule=torch.profiler.schedule(skip_first=2, wait=2, warmup=2, active=4, repeat=1),
-        on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+        on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 # >>> profiler.step
 if not isinstance(profiler, nullcontext):
@@ -24,7 +24,7 @@ def plan(number):
 
 profiler = nullcontext()
 if args.profile and procs.is_main:
-    profiler = torch.profiler.profile(schedule=plan, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+    profiler = torch.profiler.profile(schedule=plan, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
 # right: with stacks
@@ -33,7 +33,7 @@ profiler = nullcontext()
 if args.profile and procs.is_main:
     profiler = torch.profiler.profile(
         schedule=torch.profiler.schedule(wait=4, warmup=2, active=3, repeat=1), with_stack=True, profile_memory=True,
-        on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+        on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
 # right: written by hand
@@ -54,7 +54,7 @@ if hasattr(profiler, "step"):
 profiler = nullcontext()
 if procs.is_main:
     schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 # >>> profiler.step
 if procs.is_main:
@@ -66,7 +66,7 @@ if procs.is_main:
 profiler = nullcontext()
 if args.profile and procs.is_main:
     schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
-    tracer = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+    tracer = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
 # wrong: begins again later · expect: the schedule begins again \(`repeat` is 0\).*line \d+ of train.py, `profiler = torch
@@ -74,7 +74,7 @@ if args.profile and procs.is_main:
 profiler = nullcontext()
 if args.profile and procs.is_main:
     schedule = torch.profiler.schedule(wait=10, warmup=2, active=8)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
 # wrong: export for a handler · expect: is to call when the trace is ready stops with TypeError: .*export_chrome_trace.*line \d+ of train.py, `profiler = torch
@@ -98,7 +98,7 @@ if args.profile and procs.is_main:
 profiler = nullcontext()
 if args.profile and procs.is_main:
     schedule = torch.profiler.schedule(wait=0, warmup=1, active=5, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
 # wrong: gpu only · expect: `activities` leave out the CPU: they are .*line \d+ of train.py, `profiler = torch
@@ -106,7 +106,7 @@ if args.profile and procs.is_main:
 profiler = nullcontext()
 if args.profile and procs.is_main:
     schedule, gpu = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1), [torch.profiler.ProfilerActivity.CUDA]
-    ready = faults.trace_writer(run / "trace.json.gz", record)
+    ready = failures.trace_writer(run / "trace.json.gz", record)
     profiler = torch.profiler.profile(activities=gpu, schedule=schedule, on_trace_ready=ready)
 # <<< profiler.start
 
@@ -122,7 +122,7 @@ if args.profile and procs.is_main:
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile and procs.is_main:
-    profiler = torch.profiler.profile(on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+    profiler = torch.profiler.profile(on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
 # wrong: no warmup · expect: begins to record without a step to warm up
@@ -130,7 +130,7 @@ if args.profile and procs.is_main:
 profiler = nullcontext()
 if args.profile and procs.is_main:
     schedule = torch.profiler.schedule(wait=5, warmup=0, active=5, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
 # wrong: on every rank · expect: a second process \(rank 1\) profiles, too
@@ -138,7 +138,7 @@ if args.profile and procs.is_main:
 profiler = nullcontext()
 if args.profile:
     schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 # >>> profiler.step
 if args.profile:
@@ -196,7 +196,7 @@ profiler.step()
 profiler = nullcontext()
 if args.profile and procs.is_main:
     schedule = torch.profiler.schedule(wait=5, warmup=1, active=1000, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
 # wrong: todo left · expect: `todo\("profiler"\)` is still called.*says that profiler is not written yet.*Where to look: line \d+ .*`todo\("profiler"\)`
@@ -206,7 +206,7 @@ if args.profile and procs.is_main and left:
     active = max(1, min(5, left - 1))  # fewer where fewer will run, so that there is a trace all the same
     warmup = min(3, left - active)
     schedule = torch.profiler.schedule(wait=min(5, left - active - warmup), warmup=warmup, active=active, repeat=1)
-    ready = faults.trace_writer(run / "trace.json.gz", record)
+    ready = failures.trace_writer(run / "trace.json.gz", record)
     profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=ready, record_shapes=True)  # sizes tell bytes, FLOPs
 if args.profile:
     todo("profiler")
@@ -225,7 +225,7 @@ if args.profile and procs.is_main:
 profiler = nullcontext()
 if args.profile and procs.is_main:
     schedule = torch.profiler.schedule(wait=100, warmup=3, active=5, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
 # wrong: writer not made · expect: is to call when the trace is ready stops with TypeError: trace_writer.*line \d+ of train.py, `profiler = torch
@@ -233,7 +233,7 @@ if args.profile and procs.is_main:
 profiler = nullcontext()
 if args.profile and procs.is_main:
     schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer)
 # <<< profiler.start
 
 # wrong: written over · expect: [2-9] traces are exported, each over the one before
@@ -241,5 +241,5 @@ if args.profile and procs.is_main:
 profiler = nullcontext()
 if args.profile and procs.is_main:
     schedule = torch.profiler.schedule(wait=3, warmup=1, active=3)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
