@@ -7,16 +7,16 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import summary
-from ..errors import UsageError
+from ..jobs import runs
+from ..jobs.runs import Run
 from ..jobs.watch import COLOURS as OF_JOBS
 from ..jobs.watch import duration
-from ..ui import charts
+from ..system.errors import UsageError
+from ..training import summary
+from ..ui import charts, page, words
 from ..ui.charts import Bar
+from ..ui.page import View
 from ..ui.palette import BAD, CARE, GOOD, GREY, MEMORY, NAMES, PHASE, SPEED, VERMILLION
-from . import page, runs, words
-from .page import View
-from .runs import Run
 
 COLOURS = {**OF_JOBS, "STOPPED": CARE, "NOT_ENDED": GREY}
 TITLES = {

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..ui import charts
+from ..jobs import runs
+from ..ui import charts, page, words
 from ..ui.charts import Lane, Span
+from ..ui.page import View
 from ..ui.palette import COLLECTIVE, GREY, SPEED
-from . import page, runs, words
-from .page import View
 from .traced import about, drawn, facts_of, is_file, named, nothing, operators, streams
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _lengths(facts: Facts) -> list[float]:
 def findings(facts: Facts) -> list[str]:
     """The same in sentences."""
     from ..traces.diagnosis import megabytes, some
-    from ..traces.late import waiting
+    from ..traces.stragglers import waiting
 
     steps, found, per, whole = facts.steps, facts.collectives, facts.per, facts.whole
     seconds, hidden = facts.under_way

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..errors import UsageError
-from ..ui import charts
+from ..jobs import runs
+from ..jobs.runs import Run
+from ..system.errors import UsageError
+from ..ui import charts, page, words
 from ..ui.charts import Line, Mark
+from ..ui.page import View
 from ..ui.palette import BAD, RUNS
-from . import page, runs, steps, words
-from .page import View
-from .runs import Run
+from . import steps
 
 BY = ("step", "epoch", "time")
 FAR = 2.5  # times the usual loss of a training step: a validation above that is an arrow at the edge

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..ui import charts
+from ..jobs import runs
+from ..jobs.runs import Run
+from ..ui import charts, page, words
 from ..ui.charts import Line, Mark, Rule
+from ..ui.page import View
 from ..ui.palette import BAD, CARE, GREY, MEMORY, POWER, SPEED
-from . import alike, page, runs, words
-from .page import View
-from .runs import Run
+from . import alike
 
 STATES = {"adam": 2, "adamw": 2, "lamb": 2}  # numbers that an optimizer keeps per parameter; SGD keeps one with momentum
 WIDE = 8  # times the largest batch that fitted: what is beyond has no place on the axis

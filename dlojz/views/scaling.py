@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..summary import PHASES
-from ..ui import charts
+from ..jobs import runs
+from ..jobs.runs import Run
+from ..training.summary import PHASES
+from ..ui import charts, page, words
 from ..ui.charts import Line, Mark
+from ..ui.page import View
 from ..ui.palette import GREY, NAMES, SPEED
-from . import alike, page, runs, words
-from .page import View
-from .runs import Run
+from . import alike
 
 LONGER = 0.05  # of a step: less than that is noise
 SPREAD = 1.5  # runs of the same differ by chance, but not that much

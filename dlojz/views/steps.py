@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import UsageError
-from ..summary import PHASES
-from ..ui import charts
+from ..jobs import runs
+from ..jobs.runs import Run
+from ..system.errors import UsageError
+from ..training.summary import PHASES
+from ..ui import charts, page, words
 from ..ui.charts import Bracket, Lane
+from ..ui.page import View
 from ..ui.palette import NAMES, PHASE
-from . import board, page, runs, words
-from .page import View
-from .runs import Run
+from . import board
 
 ZOOM, MOST = 6, 200  # steps of a closer look, and as many as can be asked for
 WHOLE = "#6c8ead"  # a step whose phases were not timed

@@ -10,14 +10,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import records, summary
-from ..errors import UsageError
-from ..ui import charts
+from ..jobs import runs
+from ..jobs.runs import Run
+from ..system.errors import UsageError
+from ..training import records, summary
+from ..ui import charts, page, words
 from ..ui.charts import Lane, Span
+from ..ui.page import View
 from ..ui.palette import CARE, COLLECTIVE, GREY, LAUNCH, NAMES, PHASE, SPEED, SYNC
-from . import page, runs, words
-from .page import View
-from .runs import Run
 
 if TYPE_CHECKING:
     from ..traces import Diagnosis, Facts
@@ -77,7 +77,7 @@ def facts_of(job) -> tuple[str, Facts | None, list[str]]:
 
 def _on(job) -> frozenset[str]:
     """The switches that a run had, as far as its record says; of a trace's file, the record beside it."""
-    from ..traces.tries import turned_on
+    from ..traces.advice import turned_on
 
     where = Path(job).expanduser() if isinstance(job, (str, Path)) else None
     if where is not None and is_file(where):
@@ -384,7 +384,8 @@ def operators(facts: Facts) -> list[Span]:
     phase = Phases(facts.phases)
     return [span_of(call.begin, call.end, phase(call.begin), f"{call.name}: {words.seconds(call.seconds)}",
                     not is_product(call.name)) for call in facts.trace.calls
-            if call.kind == "op" and call.own >= 0.5 * call.seconds and not call.name.startswith(("c10d::", "record_param_comms"))]
+            if call.kind == "op" and call.own >= 0.5 * call.seconds
+            and not call.name.startswith(("c10d::", "record_param_comms"))]
 
 
 def streams(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Span]]]:
