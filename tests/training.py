@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from dlojz import records
 from dlojz.labs.probe import reserved_port
+from dlojz.training import records
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent

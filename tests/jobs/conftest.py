@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dlojz import paths, sites
-from dlojz.jobs import local, processes
+from dlojz.jobs import local
+from dlojz.system import paths, processes, sites
 
 
 class Workspace:

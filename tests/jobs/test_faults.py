@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 
 from dlojz import jobs, submit
-from dlojz.errors import UsageError
 from dlojz.jobs import job as job_module
-from dlojz.jobs import local, locks, processes, queue, states, submission
+from dlojz.jobs import local, queue, states, submission
 from dlojz.jobs.queue import Entry
 from dlojz.jobs.states import read_json, write_json
 from dlojz.jobs.supervisor import Supervisor
+from dlojz.system import locks, processes
+from dlojz.system.errors import UsageError
 
 
 def pid_of(job, name: str = "pid") -> int:
@@ -165,7 +166,7 @@ def test_supervisor_killed_again_and_again(ws, wait_until):
     for _ in range(6):
         processes.send(ws.supervisors(), signal.SIGKILL)
         time.sleep(0.15)
-        group.states  # noqa: B018 - looking is what brings the next supervisor
+        group.states
     group.wait(40)
     assert sorted(int(number) for number in (ws.folder / "ran").read_text().split()) == list(range(12))
     assert [job.exit_code for job in group] == [0] * 12

@@ -23,7 +23,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...sites import gpus
+from ...system.sites import gpus
 from . import kept
 from . import observe as observers
 from .beside import Beside, Called, Claim, Pair, Trouble, Unmet, claim, expect

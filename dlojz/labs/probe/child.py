@@ -35,7 +35,7 @@ def run(request: dict) -> None:
 
 def _run(request: dict) -> int:
     _bound()
-    stack = open(request["stack"], "w")  # noqa: SIM115  (it must stay open)
+    stack = open(request["stack"], "w")
     faulthandler.register(signal.SIGUSR2, file=stack, all_threads=True)
     os.environ.update(request["env"])
     os.chdir(request["folder"])
@@ -117,7 +117,7 @@ def _stand_in(options: dict) -> None:
     """Let the script believe that srun has started it as the process with this number on its node, though it runs alone."""
     rank = options.get("local_rank")
     if rank is not None:
-        from ... import distributed
+        from ...training import distributed
 
         os.environ["SLURM_LOCALID"] = str(rank)
         alone = distributed.Processes(local_rank=rank, local_size=rank + 1, launcher="srun")
@@ -126,11 +126,11 @@ def _stand_in(options: dict) -> None:
 
 def _notice_ends(log: Log) -> None:
     """The script reports what stops it in words of its own and leaves: hear of it before that."""
-    from ... import distributed, records, switches
+    from ...training import distributed, options, records
 
     leave = os._exit
     distributed.leave = sys.exit  # back to here, and from here this process leaves in the same way
-    switches.refuse_shape = lambda *_: None  # it makes a model and a forward pass of its own, which are not the trainee's
+    options.refuse_shape = lambda *_: None  # it makes a model and a forward pass of its own, which are not the trainee's
 
     def heard(event, fields):
         if event == "failure":
@@ -151,13 +151,13 @@ def _notice_ends(log: Log) -> None:
 
     os._exit = left
     records.listeners.append(heard)
-    for parser in (argparse.ArgumentParser, switches.Parser):  # the second has an error() of its own
+    for parser in (argparse.ArgumentParser, options.Parser):  # the second has an error() of its own
         parser.error = noticed(parser.error)
 
 
 def _hear_todos(log: Log) -> None:
     """``todo``: a fence says of a lab that it is not written, in whatever process and as often as it does: noted once a line."""
-    from ... import records
+    from ...training import records
 
     noted = set()
 

@@ -136,7 +136,7 @@ def same(one, other, tolerance: float = EXACT) -> bool:
         return one.keys() == other.keys() and all(same(one[key], other[key], tolerance) for key in one)
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(same(a, b, tolerance) for a, b in zip(one, other))
-    if isinstance(one, float) and isinstance(other, (int, float)) or isinstance(other, float) and isinstance(one, (int, float)):
+    if (isinstance(one, float) and isinstance(other, (int, float))) or (isinstance(other, float) and isinstance(one, (int, float))):
         return _close(one, other, tolerance)
     return one == other
 

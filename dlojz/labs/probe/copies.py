@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...errors import UsageError
-from .. import catalogue, fences, textfile
+from ...system import textfile
+from ...system.errors import UsageError
+from .. import catalogue, fences
 
 MOST, LARGEST = 200, 2**20  # files, and bytes of one: a workspace may hold a whole repository
 NOT_IMPORTED = ("runs", "backup")  # of a workspace's folders: what jobs wrote, and what was replaced

@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ... import paths
-from ...sites import gpus
+from ...system import paths
+from ...system.sites import gpus
 
 MOST = 400  # runs
 FORM = 1
