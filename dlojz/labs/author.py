@@ -68,8 +68,8 @@ def _files(lab: str, form: str, own: dict[str, fences.Fence], files: list[str]) 
     run += ", small=False" if script != "train.py" else ""  # it may not have the switches of train.py
     words = {
         "id": lab, "title": json.dumps(_title(first.title or lab), ensure_ascii=False), "day": place[0], "order": place[1] + 1,
-        "files": f"files = {json.dumps(files)}" if len(files) > 1 else f'file = "{files[0]}"', "fence": first.id, "run": run,
-        "kits": fences.between(first.id, first.body).rstrip(),
+        "files": f"files = {json.dumps(files)}" if len(files) > 1 else f'file = "{files[0]}"',
+        "file": files[0], "fence": first.id, "run": run, "kits": fences.between(first.id, first.body).rstrip(),
     }
     stubs = [fences.between(name, _stub(lab, fence, file)) for file in files
              for name, fence in catalogue.reference_fences(file).items() if name in own]
@@ -77,6 +77,8 @@ def _files(lab: str, form: str, own: dict[str, fences.Fence], files: list[str]) 
     content = {"lab.toml": skeletons.LAB, "stub.py": getattr(skeletons, f"{kind}STUB") if form else "\n".join(stubs),
                "hints.md": skeletons.HINTS, "quiz.toml": skeletons.QUIZ, "check.py": getattr(skeletons, f"{kind}CHECK"),
                "answers.py": getattr(skeletons, f"{kind}ANSWERS")}
+    if form == "function":
+        content["calls.py"] = skeletons.FUNCTION_CALLS
     return {name: _filled(text, **words) for name, text in content.items()}
 
 
