@@ -16,11 +16,18 @@ minutes = 30
 needs = []
 $files
 
-# What its run should reach, as a multiple of what another run of the same trainee measured; remove it where nothing is.
+# What its run should reach, as a multiple of what another run of the same trainee measured; remove it where there is none.
 # [goal]
 # run = "$id"
 # against = "gpu"
 # at_least = { laptop = 1.1, gpu = 1.2, cluster = 1.2 }
+'''
+
+FUNCTION_LAB = LAB.split("\n# What its run")[0] + '''
+[prediction]
+question = "TODO: how many microseconds does it take for …?"
+measure = "none"
+unit = "us"
 '''
 
 HINTS = """# Hints for the lab $id
@@ -39,9 +46,9 @@ QUIZ = "\n".join(f'''[[question]]
 id = "{name}"
 kind = "one"
 text = "TODO: {what}?"
-options = ["TODO: right", "TODO: wrong"]
-answer = "TODO: right"
-explanation = "TODO: why."
+options = ["the right one", "a wrong one"]
+answer = "the right one"
+explanation = "Why."
 ''' for name, what in (("first", "a question for the waiting time"), ("second", "about a cost"), ("third", "about a mistake")))
 
 # --- fences that stand in the reference already -----------------------------------------------------------------------------
@@ -109,7 +116,8 @@ FUNCTION_CHECK = '''"""$id: the function gives what the kit's own gives, for eac
 
 
 def check(probe):
-    probe.call_beside("$file", "$id", "rows", look="$fence", words={"value": "each row is divided by its largest absolute value"},
+    probe.call_beside("$file", "$id", "rows", look="$fence",
+                      words={"value": "each row is divided by its largest absolute value"},
                       claim="`$id` is right for all formats, one number, a transposed view and a row of zeros")
 '''
 
