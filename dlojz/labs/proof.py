@@ -27,6 +27,7 @@ MORE = ("figures.py", "calls.py", "__init__.py")
 ENOUGH = {"right": 2, "wrong": 4}
 QUESTIONS = 3
 STUB_SECONDS = 4
+AROUND = {"stubs": "", "solved": ", beside the solutions of later labs,"}
 PARTS = ("files", "check", "notebook")  # what `test` looks at
 LONG = 30  # characters: a line of the solution that a hint must not show
 
@@ -207,7 +208,7 @@ def fault(answer: answers.Answer, outcome: Outcome) -> str:
 
 def proofs(name: str) -> Iterator[tuple[str, str]]:
     """Checks the stub, the solution and all answers of a lab. Yields what was tried and what is wrong with it, empty where
-    nothing is. Each right one is tried twice, with later labs stubbed and solved."""
+    nothing is. Each right one is tried with later labs stubbed and, where there are any, with later labs solved."""
     from .checking import run_check
     from .probe import Limits, Session
 
@@ -218,18 +219,19 @@ def proofs(name: str) -> Iterator[tuple[str, str]]:
         outcome = run_check(lab.id, Path(root) / "fresh")
         yield "stub", stub_fault(outcome)
         with Session(limits) as session:
-            for number, (answer, later) in enumerate(_tries([kit, *catalogue.answers(lab)])):
+            for number, (answer, later) in enumerate(_tries(lab, [kit, *catalogue.answers(lab)])):
                 folder = Path(root) / str(number)
                 folder.mkdir()
                 outcome = run_check(lab.id, laid_out(folder, lab, answer.fences, later), limits, session)
                 where = f"answers.py, line {answer.line}: " if answer.line else ""
                 wrong = fault(answer, outcome)
-                yield answer.kind, wrong and f"{where}`{answer.kind}: {answer.words}` (later labs {later}) {wrong}"
+                yield answer.kind, wrong and f"{where}`{answer.kind}: {answer.words}`{AROUND[later]} {wrong}"
 
 
-def _tries(given: Iterable[answers.Answer]) -> Iterator[tuple[answers.Answer, str]]:
+def _tries(lab: Lab, given: Iterable[answers.Answer]) -> Iterator[tuple[answers.Answer, str]]:
+    last = all(other.place <= lab.place for other in catalogue.labs().values())
     for answer in given:
-        for later in ("stubs", "solved") if answer.kind == "right" else ("stubs",):
+        for later in ("stubs", "solved") if answer.kind == "right" and not last else ("stubs",):
             yield answer, later
 
 
