@@ -237,7 +237,7 @@ def test_rank_0_is_named_by_those_that_are_left(training):
 
 
 def test_a_rank_that_hangs_is_named_and_all_end(training):
-    impatient = "from dlojz import rollcall\nrollcall.PATIENCE = 3.0\n"
+    impatient = "from dlojz.training import lost_ranks\nlost_ranks.PATIENCE = 3.0\n"
     hangs = impatient + raises("import time; time.sleep(600)")
     ranks = training.start_ranks("run", 3, "-e", 4, "-b", 2, before=[impatient, hangs, impatient])
     assert [rank.wait(60).code for rank in ranks] == [1, 1, 1]
@@ -281,7 +281,7 @@ def test_a_rank_that_has_ended_already_is_named(training):
 
 def test_a_rank_that_waits_for_one_that_is_through_ends_all_the_same(training):
     """As with NCCL: the other has ended as it should, with less to do, and its connections stay open."""
-    patient = "from dlojz import rollcall\nrollcall.GRACE = 2.0\n"
+    patient = "from dlojz.training import lost_ranks\nlost_ranks.GRACE = 2.0\n"
     # Through, and gone after a while only: until then gloo, too, tells the other nothing.
     through = patient + raises("import dlojz.training.lost_ranks as r, time; r.leave(); time.sleep(25); import os; os._exit(0)")
     ranks = training.start_ranks("run", 2, "-e", 4, "-b", 2, before=[patient, through])
