@@ -223,7 +223,7 @@ def test_our_own_template_is_clean():
 def test_commands(tmp_path):
     (tmp_path / "train.py").write_text("print()\n")
     (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "other.py").touch()
+    (tmp_path / "sub" / "other.py").write_text("print()\n")
     assert checked_command("python3.11 train.py --a", tmp_path).argv == ("train.py", "--a")
     assert checked_command("sub/../train.py", tmp_path).argv == ("train.py",)
     assert checked_command("other.py", tmp_path, tmp_path / "sub").argv == ("sub/other.py",)
