@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..system import paths, suggest
@@ -27,6 +27,7 @@ MORE = ("figures.py", "calls.py", "__init__.py")
 ENOUGH = {"right": 2, "wrong": 4}
 QUESTIONS = 3
 STUB_SECONDS = 4
+PARTS = ("files", "check", "notebook")  # what `test` looks at
 LONG = 30  # characters: a line of the solution that a hint must not show
 
 
@@ -266,8 +267,22 @@ def lint(name: str) -> list[str] | None:
     return [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
 
 
-def test(name: str, files_only: bool = False) -> Iterator[tuple[bool, str]]:
+def test(name: str, only: Collection[str] = PARTS) -> Iterator[tuple[bool, str]]:
     """All that concerns one lab, as it goes. Yields lines, with False for those that say what is missing or wrong."""
+    if "files" in only:
+        yield from _tested_files(name)
+    try:
+        _ = known(name).stubs, catalogue.answers(known(name))
+    except UsageError as error:
+        yield "files" in only, f"check and notebook: not tried, for {shorter(str(error))}"
+        return
+    if "check" in only:
+        yield from _tested_check(name)
+    if "notebook" in only:
+        yield from _tested_notebook(name)
+
+
+def _tested_files(name: str) -> Iterator[tuple[bool, str]]:
     found = problems(name)
     yield from ((False, line) for line in found)
     if not found:
@@ -276,13 +291,9 @@ def test(name: str, files_only: bool = False) -> Iterator[tuple[bool, str]]:
     yield from ((False, line) for line in linted or ())
     if not linted:
         yield True, "ruff: not installed here, so it was left out" if linted is None else "ruff: nothing"
-    if files_only:
-        return
-    try:
-        _ = known(name).stubs, catalogue.answers(known(name))
-    except UsageError:
-        yield True, "check: not tried, until stub.py and answers.py can be read"
-        return
+
+
+def _tested_check(name: str) -> Iterator[tuple[bool, str]]:
     begun, count = time.monotonic(), {"stub": 0, "right": 0, "wrong": 0}
     for kind, wrong in proofs(name):
         count[kind] += not wrong
@@ -290,6 +301,9 @@ def test(name: str, files_only: bool = False) -> Iterator[tuple[bool, str]]:
             yield False, wrong
     yield True, (f"check: {'the stub counts as not attempted, ' if count['stub'] else ''}{count['right']} runs of right answers "
                  f"accepted, {count['wrong']} wrong answers refused ({time.monotonic() - begun:.0f} s)")
+
+
+def _tested_notebook(name: str) -> Iterator[tuple[bool, str]]:
     try:
         begun = time.monotonic()
         for state, wrong in notebook(name):
