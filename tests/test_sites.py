@@ -88,7 +88,8 @@ def test_a_good_file():
 @pytest.mark.parametrize("line, new, expected", [
     (2, 'descripton = "mine"', "line 2: unknown key 'descripton'; did you mean 'description'?"),
     (2, 'xyzzy = 1', "line 2: unknown key 'xyzzy'; known keys: description, launcher"),
-    (3, 'launcher = "pbs"', "line 3: launcher = 'pbs' is not possible: expected one of \"local\", \"slurm\""),
+    (3, 'launcher = "pbs"', "line 3: launcher = 'pbs' is not possible: expected one of \"local\", \"slurm\", \"replay\""),
+    (3, 'launcher = "replay"', "line 3: launcher = \"replay\" needs recorded = \"FOLDER\""),
     (3, 'launcher = "local"', "line 6: partitions need launcher = \"slurm\""),
     (4, 'time = "soon"', "line 4: time = 'soon' is not possible: expected a time limit: 10 (minutes)"),
     (4, "time = -1", "line 4: time = -1 is not possible: expected a time limit"),
