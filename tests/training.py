@@ -22,7 +22,7 @@ from dlojz.labs.probe import reserved_port
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 SCRIPT = ROOT / "dlojz" / "reference" / "train.py"
-LIMIT = 120  # seconds, for what takes a few on a machine that is busy with other things
+LIMIT = 240  # seconds, for what takes a few, on a machine that is busy with other things
 
 
 def until(true, timeout: float = LIMIT, message: str = "it did not happen in time"):

@@ -18,6 +18,7 @@ from pathlib import Path
 from signal import SIGKILL
 
 from dlojz import jobs, paths, workspace
+from dlojz.jobs import replay
 
 MEANT_TO_END = {"too_large": "OUT_OF_MEMORY", "too_long": "CANCELLED",  # jobs of the notebooks that don't complete, by name
                 "unused": "FAILED", "uneven": "FAILED", "killed": "FAILED", "hangs": "FAILED"}
@@ -71,12 +72,14 @@ def environment(folder: Path) -> dict[str, str]:
     return inherited | own
 
 
-def execute(folder: Path, name: str, expected: str, checked: set[str], cell_seconds: float = 120, seconds: float = 500) -> Done:
-    """Run a notebook of this workspace with nbval; ``checked`` are the labs that it has to check."""
+def execute(folder: Path, name: str, expected: str, checked: set[str], recorded: Path | None = None, cell_seconds: float = 600,
+            seconds: float = 1200) -> Done:
+    """Run a notebook of this workspace with nbval; ``checked`` are the labs that it has to check. The runs in ``recorded`` answer
+    its submissions. The limits are for a machine that is busy with much else."""
     guard(folder / name, expected, checked)
     command = [sys.executable, "-m", "pytest", "--nbval-lax", "--nbval-current-env", f"--nbval-cell-timeout={cell_seconds:g}",
                "-q", "-x", "-p", "no:cacheprovider", "--color=no", "--durations=5", f"--rootdir={folder}", name]
-    env = environment(folder)
+    env = environment(folder) | ({replay.VARIABLE: str(recorded)} if recorded else {})
     process = subprocess.Popen(command, cwd=folder, env=env, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, start_new_session=True)
     try:

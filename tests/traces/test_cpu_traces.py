@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from together import run_together
+from ranks import run_ranks
 
 from dlojz import traces
 
@@ -21,7 +21,7 @@ CASES = [(pattern, program) for pattern, programs in (ALONE | TOGETHER).items() 
 
 
 def run(folder: Path, world: int, *programs: str) -> None:
-    run_together([HERE / "cpu_programs.py", folder, *programs], world, timeout=150,
+    run_ranks([HERE / "cpu_programs.py", folder, *programs], world, timeout=150,
                  env={"KINETO_LOG_LEVEL": "6", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""})
 
 
