@@ -24,7 +24,7 @@ REPORTED = "with faults.reported() as (procs, record):\n    "
 
 
 def said(program: str, code: int = 0, **env: str) -> list[str]:
-    """The lines that it printed: the thread's first, then the others in their order. The thread's must come before ``at exit``."""
+    """What it printed: the thread's line first, then the others in their order. The thread's must come before ``at exit``."""
     done = subprocess.run([sys.executable, "-c", ENDING + program], env=environment(**env), text=True, capture_output=True,
                           timeout=LIMIT)
     assert done.returncode == code and not done.stderr, done
