@@ -2,6 +2,8 @@
 
 import os
 
+LIMIT = 240  # seconds, for what takes a few: it is to end a hang, not to measure
+
 
 def patient(seconds: float) -> float:
     """So many seconds of an idle machine: more on a busy one, in proportion to the processes that compete for each core."""

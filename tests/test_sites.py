@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import LIMIT
 
 from dlojz import cli, paths, sites
 from dlojz.errors import UsageError
@@ -319,7 +320,7 @@ def test_a_driver_that_fails_is_no_gpu(here, monkeypatch):
 
 def test_reading_a_site_imports_no_torch():
     code = "import sys; from dlojz import sites; sites.sizes(); print('torch' in sys.modules, 'numpy' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30,
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT,
                           env={**os.environ, "PYTHONPATH": str(paths.PACKAGE.parent)})
     assert said.stdout == "False False\n", said.stderr
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 # Notebooks and checks wait for jobs and processes of theirs about a third of their time.
 WORKERS = min(8, 3 * len(os.sched_getaffinity(0)) // 2 or 1)
@@ -31,12 +32,18 @@ def main(arguments: list[str]) -> int:
     codes, running = [], []
     signal.signal(signal.SIGINT, lambda *_: None)  # a terminal sends it to all of us: wait until they have tidied up
     signal.signal(signal.SIGTERM, lambda *_: [os.kill(pid, signal.SIGINT) for pid in running])
-    for marked, how in (("not alone", TOGETHER), ("alone", [])):
+    for marked, how in (("not alone", TOGETHER), ("alone", [] if any(map(os.path.exists, arguments)) else files_with("alone"))):
         command = [*PYTEST, "-m", marked + long, *how, *arguments]
         running[:] = [subprocess.Popen(command).pid]
         codes.append(wait_for(running[0]))
     end_all()
     return max((abs(code) for code in codes if code != NO_TESTS), default=0)
+
+
+def files_with(marker: str) -> list[str]:
+    """The test files that use this marker: to collect all others takes longer than to read them."""
+    files = sorted(Path("tests").rglob("test_*.py"))
+    return [str(file) for file in files if f"mark.{marker}" in file.read_text(encoding="utf-8")]
 
 
 def wait_for(pid: int) -> int:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from patience import LIMIT
 
 from dlojz import records, sites
 from dlojz.errors import UsageError
@@ -25,8 +26,8 @@ SCRIPT = """
 def recorded(ws, monkeypatch, tmp_path):
     """Runs that the machine's own queue has recorded, moved to a folder of their own."""
     ws.script("train.py", SCRIPT)
-    submit("train.py --amp bf16 --lr 0.1", name="amp").wait(60)
-    submit("train.py --wrong", name="wrong").wait(60)
+    submit("train.py --amp bf16 --lr 0.1", name="amp").wait(LIMIT)
+    submit("train.py --wrong", name="wrong").wait(LIMIT)
     folder = tmp_path / "recorded"
     (ws.folder / "runs").rename(folder)
     ws.script("train.py", "raise SystemExit('it ran')")
