@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 _VERBS = {
     "submit": ("dlojz.jobs", "submit"),
     "jobs": ("dlojz.jobs", "jobs"),
-    "site": ("dlojz.sites", "current"),
+    "site": ("dlojz.system.sites", "current"),
     "doctor": ("dlojz.doctor", "doctor"),
     "edit": ("dlojz.labs.verbs", "edit"),
     "check": ("dlojz.labs.verbs", "check"),
@@ -24,15 +24,25 @@ _VERBS = {
     "quiz": ("dlojz.labs.quiz", "quiz"),
     "predict": ("dlojz.labs.quiz", "predict"),
     "progress": ("dlojz.labs.progress", "progress"),
-    "todo": ("dlojz.labs.unwritten", "todo"),
+    "todo": ("dlojz.training.todos", "todo"),
     "views": ("dlojz.views", "views"),
-    "Chronometer": ("dlojz.chronometer", "Chronometer"),
+    "Chronometer": ("dlojz.training.chronometer", "Chronometer"),
+}
+
+# Modules that scripts and notebooks import by name alone, `from dlojz import records`.
+_MODULES = {
+    **dict.fromkeys(["errors", "machine", "paths", "sites"], "system"),
+    **dict.fromkeys(["checkpoint", "chronometer", "distributed", "energy", "failures", "options", "records", "summary"],
+                    "training"),
+    **dict.fromkeys(["photos", "shards"], "data"),
 }
 
 __all__ = sorted(_VERBS)
 
 
 def __getattr__(name):
+    if name in _MODULES:
+        return import_module(f"dlojz.{_MODULES[name]}.{name}")
     if name not in _VERBS:
         raise AttributeError(f"module 'dlojz' has no attribute {name!r}")
     module, attribute = _VERBS[name]

@@ -9,8 +9,8 @@ import argparse
 import sys
 
 from . import __version__
-from .arguments import Parser
-from .errors import UsageError
+from .system.arguments import Parser
+from .system.errors import UsageError
 
 
 class Verb(Parser):
@@ -80,10 +80,23 @@ def parser() -> Parser:
     verb = verbs.add_parser("progress", help="how you stand in each lab")
     verb.set_defaults(run=progress)
 
-    verb = verbs.add_parser("lab", help="for authors: `dlojz lab new ID` makes the files of a new lab")
-    verb.add_argument("what", choices=["new"])
-    verb.add_argument("lab", metavar="ID")
-    verb.set_defaults(run=lab)
+    verb = verbs.add_parser("lab", help="for authors: make the files of a lab, bring them up to date, prove them")
+    does = verb.add_subparsers(dest="does", metavar="new|sync|test", required=True, parser_class=Verb)
+    what = does.add_parser("new", help="the files of a new lab, and its notebook")
+    what.add_argument("lab", metavar="ID", help="its fences are in files of dlojz/reference, unless one of these is given:")
+    form = what.add_mutually_exclusive_group()
+    form.add_argument("--function", dest="form", action="store_const", const="function", default="",
+                      help="a function to fill in, in a file dlojz/reference/ID.py")
+    form.add_argument("--script", dest="form", action="store_const", const="script",
+                      help="a script of its own, dlojz/reference/ID.py")
+    what.set_defaults(run=lab_new)
+    what = does.add_parser("sync", help="what lab.toml and the reference say, into notebook and README: name, head, fences, row")
+    what.add_argument("labs", nargs="*", metavar="ID", help="left out, all labs")
+    what.set_defaults(run=lab_sync)
+    what = does.add_parser("test", help="what is missing or wrong in a lab: exit code 0 nothing, 1 something, 2 can't be told")
+    what.add_argument("lab", metavar="ID")
+    what.add_argument("--files", action="store_true", help="look at its files, and run nothing")
+    what.set_defaults(run=lab_test)
 
     verb = verbs.add_parser("course", help="a workspace with a measured baseline, then JupyterLab")
     verb.add_argument("folder", nargs="?", metavar="DIR", help="left out, the workspace that you are in")
@@ -139,9 +152,10 @@ def parser() -> Parser:
 
 
 def workspace(args) -> int:
-    from . import workspace
+    from .labs import workspace
+    from .system.workspace import find
 
-    folder = args.folder or workspace.find()
+    folder = args.folder or find()
     for line in workspace.create(folder, args.solved.split(","), args.update):
         print(line)
     print(f"The workspace is {folder}")
@@ -220,12 +234,33 @@ def progress(args) -> int:
     return _print(progress())
 
 
-def lab(args) -> int:
+def lab_new(args) -> int:
     from .labs.author import new
 
-    for line in new(args.lab):
+    for line in new(args.lab, args.form):
         print(line)
     return 0
+
+
+def lab_sync(args) -> int:
+    from .labs import catalogue, notebooks
+
+    for lab in [catalogue.lab(name) for name in args.labs] or catalogue.labs().values():
+        for line in notebooks.sync(lab):
+            print(line)
+    return 0
+
+
+def lab_test(args) -> int:
+    from .labs import proof
+
+    wrong = 0
+    for well, line in proof.test(args.lab, args.files):
+        _print(line if well else f"✗ {line}")
+        wrong += not well
+    what = f"{wrong} {'thing is' if wrong == 1 else 'things are'} missing or wrong"
+    _print(f"{args.lab}: {what if wrong else 'looks complete' if args.files else 'complete'}")
+    return 1 if wrong else 0
 
 
 def _print(result) -> int:
@@ -236,10 +271,10 @@ def _print(result) -> int:
 
 
 def course(args) -> int:
-    from . import workspace
     from .course import start
+    from .system.workspace import find
 
-    return start(args.folder or workspace.find(), again=args.again)
+    return start(args.folder or find(), again=args.again)
 
 
 def report(args) -> int:
@@ -338,7 +373,7 @@ def _one_job(name: str):
 
 
 def sites(args) -> int:
-    from . import sites
+    from .system import sites
 
     print(sites.table())
     sites.current()  # raises where the one in use cannot be used

@@ -8,8 +8,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from . import summary, workspace
-from .errors import UsageError
+from .labs import workspace
+from .system.errors import UsageError
+from .training import summary
 
 
 def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) -> int:
@@ -30,7 +31,7 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     print(doctor().text(100))
 
     from .jobs import submit
-    from .sites import sizes
+    from .system.sites import sizes
 
     # The same small run everywhere: the fences are not written yet, so that a machine with a GPU would not use it.
     size = sizes("laptop")

@@ -11,8 +11,9 @@ from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 from training import SCRIPT, make_images
 
-from dlojz import data, records
-from dlojz.views import words
+from dlojz import data
+from dlojz.training import records
+from dlojz.ui import words
 
 MIXING = ["mixup-cpu", "mixup", "cutmix-loop", "cutmix"]
 

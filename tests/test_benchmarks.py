@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from dlojz import paths
 from dlojz.benchmarks import day2, ladder, runs
-from dlojz.errors import UsageError
+from dlojz.system import paths
+from dlojz.system.errors import UsageError
 
 SMALL = ["--model", "resnet18", "--image-size", "32", "--batch-size", "2"]
 
@@ -25,9 +25,9 @@ FOUND = {"suite": "scaling", "date": "2026-01-31", "model": "resnet50", "image_s
 
 def test_a_table_by_hand():
     assert day2.table(FOUND).splitlines() == [
-        "NVIDIA H100, 16 cores, torch 2.11.0, 2026-01-31: resnet50, 224 px, 64 images a process, `--fused`.",
+        "NVIDIA H100, 16 cores, torch 2.11.0, 2026-01-31: resnet50, 224 px, 64 images per process, `--fused`.",
         "",
-        "| more processes, the same batch for each | images/s | efficiency | ms a step | waiting for data | copying, ms | "
+        "| more processes, same batch per process | images/s | efficiency | ms per step | waiting for data | copying, ms | "
         "first step, s |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
         "| 1 process | 1,000 | 1.000 | 10.0 | 25% | 0.4 | 1.5 |",

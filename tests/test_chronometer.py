@@ -6,8 +6,8 @@ import time
 import pytest
 import torch
 
-from dlojz.chronometer import LAG, Chronometer
-from dlojz.energy import EnergyMeter, power
+from dlojz.training.chronometer import LAG, Chronometer
+from dlojz.training.energy import EnergyMeter, power
 
 
 class Recorded:

@@ -7,11 +7,12 @@ import time
 import pytest
 from patience import LIMIT
 
-from dlojz import cli, jobs, sites, submit
+from dlojz import cli, jobs, submit
 from dlojz.compat import idr_pytools
 from dlojz.compat.idr_pytools import display_slurm_queue, gpu_jobs_submitter, search_log
-from dlojz.errors import UsageError
 from dlojz.jobs import local, script, submission
+from dlojz.system import sites
+from dlojz.system.errors import UsageError
 
 MODULE = "pytorch-gpu/py3/2.8.0"
 

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, SequentialSampler
 from torchvision.transforms import RandomResizedCrop
 
 from dlojz import data
-from dlojz.errors import UsageError
+from dlojz.system.errors import UsageError
 
 SIZE = 32
 
@@ -207,7 +207,7 @@ def test_large_jpegs_are_decoded_small(tmp_path, monkeypatch):
     picture(1600, 1200).save(file)
     decoded = []
     rgb = data._rgb
-    monkeypatch.setattr(data, "_rgb", lambda image: decoded.append(image.size) or rgb(image))
+    monkeypatch.setattr(data.folders, "_rgb", lambda image: decoded.append(image.size) or rgb(image))
     data.read_image(file, 64, lambda w, h: (0, 0, w, h))
     data.read_image(file, 64, lambda w, h: (0, 0, 140, 140))
     data.read_image(file, 64, lambda w, h: (0, 0, 127, 127))
@@ -520,7 +520,7 @@ def test_normalize(format, dtype, exact):
 def test_normalize_compiles_to_one_graph(monkeypatch):
     images = torch.randint(0, 256, (2, 3, 4, 4), dtype=torch.uint8)
     expected = data.normalize(images)
-    monkeypatch.setattr(data, "_SCALE_AND_SHIFT", {})
+    monkeypatch.setattr(data.folders, "_SCALE_AND_SHIFT", {})
     compiled = torch.compile(data.normalize, fullgraph=True, backend="eager")  # raises at a graph break
     for _ in range(2):
         assert torch.equal(compiled(images), expected)

@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from dlojz import distributed
-from dlojz.distributed import Processes, processes
-from dlojz.errors import UsageError
+from dlojz.system.errors import UsageError
+from dlojz.training import distributed
+from dlojz.training.distributed import Processes, processes
 
 MEET = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 

@@ -14,8 +14,9 @@ from patience import LIMIT, patient
 
 from dlojz import cli
 from dlojz.doctor import environment, findings_of, gpu, guarded, hardware, jupyter, packages, pytorch, stack
-from dlojz.doctor.look import CouldNotLook, Facts, Slow, System, given, size
 from dlojz.doctor.report import BROKEN, FINE, NOTE, Report, broken, fine, note
+from dlojz.system.hardware import cpu_quota, loader_needs, look_cores, look_cpu, look_memory, usable
+from dlojz.system.look import CouldNotLook, Facts, Slow, System, given, size
 
 GiB = 2**30
 
@@ -65,13 +66,13 @@ def levels(findings):
     ],
 )
 def test_cpu(machine, cpuinfo, level, words):
-    finding = only(hardware.say_cpu(hardware.look_cpu(machine({"proc/cpuinfo": cpuinfo}))))
+    finding = only(hardware.say_cpu(look_cpu(machine({"proc/cpuinfo": cpuinfo}))))
     assert finding.level == level
     assert all(word in finding.text for word in words)
 
 
 def test_cpu_without_proc_could_not_be_looked_at(machine):
-    finding = only(guarded("CPU", lambda: hardware.say_cpu(hardware.look_cpu(machine()))))
+    finding = only(guarded("CPU", lambda: hardware.say_cpu(look_cpu(machine()))))
     assert finding.level == NOTE and finding.text == "could not look: /proc/cpuinfo cannot be read"
 
 
@@ -110,7 +111,7 @@ def test_cpu_without_proc_could_not_be_looked_at(machine):
     ],
 )
 def test_cpu_quota(machine, files, quota):
-    assert hardware.cpu_quota(machine(files)) == quota
+    assert cpu_quota(machine(files)) == quota
 
 
 SITE = {
@@ -146,7 +147,7 @@ SITE = {
     ],
 )
 def test_cores(machine, allowed, present, files, env, level, words):
-    findings = list(hardware.say_cores(hardware.look_cores(machine(files, **env), allowed, present), SITE))
+    findings = list(hardware.say_cores(look_cores(machine(files, **env), allowed, present), SITE))
     assert findings[-1].level == level
     assert words in findings[-1].text
 
@@ -155,15 +156,15 @@ def test_threads_of_one_core_are_told_apart(machine):
     topology = {
         f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list": f"{cpu % 2},{cpu % 2 + 2}\n" for cpu in range(4)
     }
-    cores = hardware.look_cores(machine(topology), {0, 1, 2, 3}, 4)
+    cores = look_cores(machine(topology), {0, 1, 2, 3}, 4)
     assert "4 cores (2 physical, 2 threads each)" in only(hardware.say_cores(cores)).text
 
 
 def test_usable_cores_follow_the_quota():
     cores = {"allowed": 8, "quota": 1.5}
-    assert hardware.usable(cores) == 1
-    assert hardware.usable({**cores, "quota": None}) == 8
-    assert hardware.usable({**cores, "quota": 0.5}) == 1
+    assert usable(cores) == 1
+    assert usable({**cores, "quota": None}) == 8
+    assert usable({**cores, "quota": 0.5}) == 1
 
 
 # ---------------------------------------------------------------- memory and /dev/shm
@@ -207,12 +208,12 @@ MEMINFO = "MemTotal:       16777216 kB\nMemFree:         100000 kB\nMemAvailable
     ],
 )
 def test_memory(machine, files, level, words):
-    finding = only(hardware.say_memory(hardware.look_memory(machine({"proc/meminfo": MEMINFO, **files}))))
+    finding = only(hardware.say_memory(look_memory(machine({"proc/meminfo": MEMINFO, **files}))))
     assert (finding.level, words in finding.text) == (level, True), finding
 
 
 def test_shm_is_weighed_against_the_default_loader():
-    need = hardware.loader_needs(16, 2, 256, 224)
+    need = loader_needs(16, 2, 256, 224)
     assert need == 16 * 2 * 256 * (3 * 224 * 224 + 8)
     docker = {"there": True, "free": 64 * 2**20, "total": 64 * 2**20}
     finding = only(hardware.say_shm(docker, need, "16 workers"))
@@ -830,7 +831,7 @@ def test_no_workspace(tmp_path, monkeypatch):
 
 def test_photos(tmp_path, monkeypatch):
     monkeypatch.setenv("DLOJZ_CACHE", str(tmp_path / "cache"))
-    from dlojz import photos
+    from dlojz.data import photos
 
     assert "not made yet" in only(stack.say_data(stack.look_data())).text
     assert not (tmp_path / "cache").exists()

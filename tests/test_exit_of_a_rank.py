@@ -17,10 +17,10 @@ class Canary:
 canary = Canary()
 atexit.register(print, "at exit")
 threading.Thread(target=lambda: (time.sleep(0.3), print("a thread"))).start()
-from dlojz import distributed, faults
+from dlojz import distributed, failures
 """
 TWO = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "1"}
-REPORTED = "with faults.reported() as (procs, record):\n    "
+REPORTED = "with failures.reported() as (procs, record):\n    "
 
 
 def said(program: str, code: int = 0, **env: str) -> list[str]:
@@ -62,4 +62,4 @@ def test_there_are_such_scripts():
 @pytest.mark.parametrize("main", list(scripts()))
 def test_our_scripts_leave_so(main):
     first, last = ast.unparse(main.body[0]), ast.unparse(main.body[-1])
-    assert first.startswith("with faults.reported()") or last.startswith("distributed.leave("), ast.unparse(main)
+    assert first.startswith("with failures.reported()") or last.startswith("distributed.leave("), ast.unparse(main)

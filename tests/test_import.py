@@ -15,9 +15,15 @@ def python(*words):
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=ROOT, env=environment(), timeout=LIMIT)
 
 
-@pytest.mark.parametrize("module", ["dlojz", "dlojz.cli", "dlojz.records", "dlojz.summary", "dlojz.switches", "dlojz.faults",
-                                    "dlojz.distributed", "dlojz.machine", "dlojz.energy", "dlojz.chronometer", "dlojz.sites",
-                                    "dlojz.workspace", "dlojz.jobs", "dlojz.doctor", "dlojz.labs.verbs", "dlojz.labs.catalogue"])
+MODULES = [
+    "dlojz", "dlojz.cli", "dlojz.training.records", "dlojz.training.summary", "dlojz.training.options",
+    "dlojz.training.failures", "dlojz.training.distributed", "dlojz.system.machine", "dlojz.training.energy",
+    "dlojz.training.chronometer", "dlojz.system.sites", "dlojz.jobs", "dlojz.doctor", "dlojz.labs.verbs",
+    "dlojz.labs.catalogue", "dlojz.labs.workspace", "dlojz.system.workspace", "dlojz.ui.page", "dlojz.ui.words",
+]
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_imports_nothing_heavy(module):
     done = python("-c", f"import sys, {module}; print(*sorted(set(sys.modules) & set({HEAVY})))")
     assert done.returncode == 0 and done.stdout.split() == [], done.stderr + done.stdout

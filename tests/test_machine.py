@@ -13,7 +13,8 @@ import pytest
 import torch
 from training import SCRIPT
 
-from dlojz import energy, machine
+from dlojz.system import machine
+from dlojz.training import energy
 
 # The machine
 

@@ -7,7 +7,7 @@ import training_models  # noqa: F401  registers small models
 from torchvision.models.convnext import CNBlockConfig, ConvNeXt
 from torchvision.models.vision_transformer import VisionTransformer
 
-from dlojz import memory
+from dlojz.training import activation_checkpointing
 
 OWN = {  # as torchvision's, but small
     "vit": lambda: VisionTransformer(32, 8, num_layers=3, num_heads=2, hidden_dim=32, mlp_dim=64, dropout=0.1, num_classes=4),
@@ -18,7 +18,7 @@ OWN = {  # as torchvision's, but small
 def build(name, checkpointed):
     torch.manual_seed(0)
     net = OWN[name]() if name in OWN else torchvision.models.get_model(name, num_classes=4)
-    blocks = memory.checkpoint_activations(net) if checkpointed else 0
+    blocks = activation_checkpointing.checkpoint_activations(net) if checkpointed else 0
     return net, blocks
 
 
@@ -84,7 +84,7 @@ def test_batch_norm_that_averages_over_all_batches():
         net = torch.nn.Sequential(torch.nn.ModuleDict({"body": torch.nn.BatchNorm2d(3, momentum=None)}))
         net[0].forward = net[0]["body"].forward
         if checkpointed:
-            assert memory.checkpoint_activations(net) == 1
+            assert activation_checkpointing.checkpoint_activations(net) == 1
         torch.manual_seed(1)
         for _ in range(3):
             net(torch.rand(4, 3, 5, 5, requires_grad=True)).square().sum().backward()

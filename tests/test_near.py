@@ -2,9 +2,10 @@
 
 import pytest
 
-from dlojz import cli, near
-from dlojz.arguments import Parser
+from dlojz import cli
 from dlojz.labs import catalogue
+from dlojz.system import suggest
+from dlojz.system.arguments import Parser
 
 LABS = ("gpu", "amp", "channels_last", "profiler", "profiler_hunt", "dataloader", "ddp", "ddp_hunt", "ddp_advanced",
         "augmentation")
@@ -15,17 +16,17 @@ LABS = ("gpu", "amp", "channels_last", "profiler", "profiler_hunt", "dataloader"
     ("channels-last", "channels_last"), ("profile", "profiler"), ("loader", "dataloader"), ("augment", "augmentation"),
     ("aug", "augmentation"), ("advanced", "ddp_advanced")])
 def test_a_slip_or_a_beginning(name, meant):
-    assert near.names(name, LABS) == [meant] and near.hint(name, LABS) == f"did you mean {meant!r}? "
+    assert suggest.names(name, LABS) == [meant] and suggest.hint(name, LABS) == f"did you mean {meant!r}? "
 
 
 @pytest.mark.parametrize("name", [
     "optimiser", "zzz", "fsdp", "attention", "training", "scheduler", "compile", "checkpoint", "tp", "random", "", "a", None, 3])
 def test_what_is_far_off_is_not_guessed(name):
-    assert near.names(name, LABS) == [] and near.hint(name, LABS) == ""
+    assert suggest.names(name, LABS) == [] and suggest.hint(name, LABS) == ""
 
 
 def test_several_are_in_order_of_nearness():
-    assert near.hint("amp", ["gpu", "amp-long-name", "amp1"], 3) == "did you mean 'amp1' or 'amp-long-name'? "
+    assert suggest.hint("amp", ["gpu", "amp-long-name", "amp1"], 3) == "did you mean 'amp1' or 'amp-long-name'? "
 
 
 @pytest.mark.parametrize("command, said", [

@@ -16,8 +16,8 @@ import pytest
 from patience import LIMIT
 from PIL import Image
 
-from dlojz import photos, scenes
-from dlojz.errors import UsageError
+from dlojz.data import drawing, photos
+from dlojz.system.errors import UsageError
 
 ROOT = Path(photos.__file__).parents[1]
 
@@ -40,7 +40,7 @@ def files(folder):
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.glob("*/*/*.jpg")}
 
 
-def drawing(cache) -> list[int]:
+def drawers(cache) -> list[int]:
     """The processes that draw into this cache."""
     found = []
     for entry in Path("/proc").iterdir():
@@ -48,7 +48,7 @@ def drawing(cache) -> list[int]:
             words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
         except OSError:
             continue
-        if b"dlojz.photos" in words and any(word.startswith(bytes(cache)) for word in words):
+        if b"dlojz.data.photos" in words and any(word.startswith(bytes(cache)) for word in words):
             found.append(int(entry.name))
     return found
 
@@ -64,7 +64,7 @@ def test_the_set_is_complete_and_made_of_jpeg_files(cache):
     folder = photos.folder(30, 10)
     assert folder.parent == cache and [entry.name for entry in cache.iterdir()] == [folder.name]
     for split, count in (("train", 3), ("val", 1)):
-        assert sorted(path.name for path in (folder / split).iterdir()) == sorted(scenes.CLASSES)
+        assert sorted(path.name for path in (folder / split).iterdir()) == sorted(drawing.CLASSES)
         assert all(len(list(path.glob("*.jpg"))) == count for path in (folder / split).iterdir())
     contents = files(folder)
     assert len({hashlib.sha256(content).digest() for content in contents.values()}) == 40  # no two alike, train and val either
@@ -74,24 +74,24 @@ def test_the_set_is_complete_and_made_of_jpeg_files(cache):
         with Image.open(path) as image:
             assert image.size == (500, 375) and image.mode == "RGB" and image.format == "JPEG"
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["version"] == photos.VERSION and manifest["train"] == 30 and manifest["classes"] == scenes.CLASSES
+    assert manifest["version"] == photos.VERSION and manifest["train"] == 30 and manifest["classes"] == drawing.CLASSES
 
 
 def test_the_files_do_not_depend_on_how_many_processes_draw(cache, monkeypatch):
-    monkeypatch.setattr(photos, "_cores", lambda: 1)
+    monkeypatch.setattr(photos, "cores_allowed", lambda: 1)
     one = files(photos.folder(40, 10))
     shutil.rmtree(cache)
-    monkeypatch.setattr(photos, "_cores", lambda: 2)
+    monkeypatch.setattr(photos, "cores_allowed", lambda: 2)
     assert files(photos.folder(40, 10)) == one
 
 
 def test_a_picture_depends_on_its_class_and_its_seed_alone():
-    for kind in range(len(scenes.CLASSES)):
-        picture = np.asarray(scenes.draw(kind, 5), float)
+    for kind in range(len(drawing.CLASSES)):
+        picture = np.asarray(drawing.draw(kind, 5), float)
         assert picture.std() > 10
-        assert np.array_equal(picture, np.asarray(scenes.draw(kind, 5), float))
-        assert abs(picture - np.asarray(scenes.draw(kind, 6), float)).mean() > 10
-        assert abs(picture - np.asarray(scenes.draw((kind + 1) % len(scenes.CLASSES), 5), float)).mean() > 5
+        assert np.array_equal(picture, np.asarray(drawing.draw(kind, 5), float))
+        assert abs(picture - np.asarray(drawing.draw(kind, 6), float)).mean() > 10
+        assert abs(picture - np.asarray(drawing.draw((kind + 1) % len(drawing.CLASSES), 5), float)).mean() > 5
 
 
 def test_a_set_that_is_there_is_not_drawn_again(cache, capfd):
@@ -120,7 +120,7 @@ def test_a_kill_half_way_leaves_nothing_that_passes_for_complete(cache, monkeypa
     first.kill()
     first.communicate()
     assert not photos.place(200, 50).exists()
-    until(lambda: not drawing(cache))  # its helpers end by themselves
+    until(lambda: not drawers(cache))  # its helpers end by themselves
     monkeypatch.setattr(photos, "STALE", 1.0)
     folder = photos.folder(200, 50)
     assert len(files(folder)) == 250
@@ -133,7 +133,7 @@ def test_ctrl_c_leaves_nothing(cache):
     until(lambda: len(list(cache.glob(".*.part-*/*/*/*.jpg"))) > 5)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=LIMIT)
-    assert list(cache.iterdir()) == [] and not drawing(cache)
+    assert list(cache.iterdir()) == [] and not drawers(cache)
 
 
 def test_one_waits_as_long_as_the_other_gives_signs_of_life(cache, monkeypatch):
@@ -191,10 +191,10 @@ def test_a_cache_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
 def test_a_process_that_dies_while_drawing(cache):
     process = start(cache, 2000, 200)
     until(lambda: len(list(cache.glob(".*.part-*/*/*/*.jpg"))) > 5)
-    os.kill(drawing(cache)[0], signal.SIGKILL)  # as the kernel does when memory is short
+    os.kill(drawers(cache)[0], signal.SIGKILL)  # as the kernel does when memory is short
     _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 1 and "exit code -9" in err
-    assert list(cache.iterdir()) == [] and not drawing(cache)
+    assert list(cache.iterdir()) == [] and not drawers(cache)
 
 
 def test_a_full_disk_half_way(tmp_path):

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dlojz import records
-from dlojz.errors import UsageError
-from dlojz.records import Reader, Record, Writer
+from dlojz.system.errors import UsageError
+from dlojz.training import records
+from dlojz.training.records import Reader, Record, Writer
 
 
 def lines(*events) -> bytes:

@@ -13,18 +13,18 @@ import pytest
 from patience import LIMIT, patient
 from training import ROOT
 
-from dlojz import rollcall
+from dlojz.training import lost_ranks
 
 # A process of a made-up job: without torch, so that it starts at once. It prints what it learns of the others.
 MEMBER = """
 import json, os, signal, sys, threading, time
-from dlojz import rollcall
-rollcall.EVERY, rollcall.SILENCE, rollcall.GRACE = 0.1, {silence}, 0.5
+from dlojz.training import lost_ranks
+lost_ranks.EVERY, lost_ranks.SILENCE, lost_ranks.GRACE = 0.1, {silence}, 0.5
 rank = int(sys.argv[1])
 def give_up(lost, over):
-    print(json.dumps(["gives up", rollcall._roll.rank, lost, sorted(over)]), flush=True)
+    print(json.dumps(["gives up", lost_ranks._roll.rank, lost, sorted(over)]), flush=True)
     os._exit(7)
-roll = rollcall._roll = rollcall.Roll(rank, give_up, patience={patience})
+roll = lost_ranks._roll = lost_ranks.Roll(rank, give_up, patience={patience})
 if rank == 0:
     print(json.dumps(roll.listen("127.0.0.1")), flush=True)
 else:
@@ -93,13 +93,13 @@ def test_a_killed_process_is_named_by_all_others(job, lost):
     for rank in {0, 1, 2} - {lost}:
         code, (said, by, found, _) = three.end(rank)
         assert (code, said, by) == (7, "gives up", rank) and list(found) == [str(lost)]
-        assert rollcall.WORDLESS in found[str(lost)]
+        assert lost_ranks.WORDLESS in found[str(lost)]
     assert time.monotonic() - begun < patient(20)
 
 
 def test_a_worker_that_outlives_its_process_does_not_hide_its_end(job):
     three = job()
-    three.tell(1, "os.register_at_fork(after_in_child=rollcall.forget)")
+    three.tell(1, "os.register_at_fork(after_in_child=lost_ranks.forget)")
     three.tell(1, "worker = os.fork() or (time.sleep(60), os._exit(0))")
     three.tell(1, "print(worker, flush=True)")
     worker = int(three.members[1].stdout.readline())
@@ -114,7 +114,7 @@ def test_a_worker_that_outlives_its_process_does_not_hide_its_end(job):
 
 def test_a_process_that_fails_says_why(job):
     three = job()
-    three.tell(1, "rollcall.leave('ValueError: mine'); os._exit(1)")
+    three.tell(1, "lost_ranks.leave('ValueError: mine'); os._exit(1)")
     for rank in (0, 2):
         _, (_, _, found, _) = three.end(rank)
         assert list(found) == ["1"]
@@ -124,7 +124,7 @@ def test_a_process_that_fails_says_why(job):
 def test_processes_that_are_through_are_not_lost(job):
     three = job()
     for rank in (1, 0):
-        three.tell(rank, "rollcall.leave(); os._exit(0)")
+        three.tell(rank, "lost_ranks.leave(); os._exit(0)")
         assert three.end(rank)[0] == 0
     time.sleep(1)
     assert three.members[2].poll() is None
@@ -132,9 +132,9 @@ def test_processes_that_are_through_are_not_lost(job):
 
 def test_who_asks_hears_who_has_ended_already(job):
     three = job()
-    three.tell(2, "rollcall.leave(); os._exit(0)")
+    three.tell(2, "lost_ranks.leave(); os._exit(0)")
     assert three.end(2)[0] == 0
-    three.tell(0, "time.sleep(0.5); print(json.dumps([list(rollcall.lost()[0]), list(rollcall.lost()[1])]), flush=True)")
+    three.tell(0, "time.sleep(0.5); print(json.dumps([list(lost_ranks.lost()[0]), list(lost_ranks.lost()[1])]), flush=True)")
     assert json.loads(three.members[0].stdout.readline()) == [[], [2]]
 
 
@@ -142,7 +142,7 @@ def test_who_asks_hears_who_has_ended_already(job):
 def test_who_waits_for_one_that_has_ended_ends_as_well(job, ended, waits):
     """It has begun a collective that the other never began. With NCCL nothing else would tell it."""
     three = job()
-    three.tell(ended, "roll.collectives = lambda: 6; rollcall.leave(); os._exit(0)")
+    three.tell(ended, "roll.collectives = lambda: 6; lost_ranks.leave(); os._exit(0)")
     assert three.end(ended)[0] == 0
     third = ({0, 1, 2} - {ended, waits}).pop()
     three.tell(third, "roll.collectives = lambda: 6; threading.Event().wait()")
@@ -154,7 +154,7 @@ def test_who_waits_for_something_else_is_let_alone(job):
     """For its disk, say, while the others are through."""
     three = job()
     for rank in (1, 2):
-        three.tell(rank, "roll.collectives = lambda: 7; rollcall.leave(); os._exit(0)")
+        three.tell(rank, "roll.collectives = lambda: 7; lost_ranks.leave(); os._exit(0)")
     three.tell(0, "roll.collectives = lambda: 7; threading.Event().wait()")
     time.sleep(2)
     assert three.members[0].poll() is None
@@ -164,7 +164,7 @@ def test_a_process_that_keeps_the_others_waiting_is_named_and_ended(job):
     """All have stopped moving; rank 2 has done a step less. It shows where it stands, and ends as well."""
     three = job(patience=1.5)
     for rank in (0, 1):
-        three.tell(rank, "rollcall.passed(); threading.Event().wait()")
+        three.tell(rank, "lost_ranks.passed(); threading.Event().wait()")
     three.tell(2, "threading.Event().wait()")
     for rank in (0, 1, 2):
         code, (_, by, found, _) = three.end(rank)
@@ -182,10 +182,10 @@ def test_nobody_is_named_where_all_wait_at_the_same_place(job):
 
 def test_a_process_that_moves_is_not_behind(job):
     three = job(patience=1.0)
-    moving = "end = time.monotonic() + 3\nwhile time.monotonic() < end: rollcall.passed(); time.sleep(0.05)"
+    moving = "end = time.monotonic() + 3\nwhile time.monotonic() < end: lost_ranks.passed(); time.sleep(0.05)"
     three.tell(1, f"exec({moving!r})")
     for rank in (0, 2):
-        three.tell(rank, "rollcall._roll.steps = 99")
+        three.tell(rank, "lost_ranks._roll.steps = 99")
     time.sleep(2.5)
     assert all(member.poll() is None for member in three.members)
 
@@ -224,17 +224,17 @@ def test_strangers_are_turned_away(job):
     ({0: [3], 1: [3, 9]}, [0]), ({0: []}, []),
 ])
 def test_who_is_behind(at, behind):
-    assert rollcall.behind_the_others(at) == behind
+    assert lost_ranks.behind_the_others(at) == behind
 
 
 def test_a_place_is_a_line_of_the_script(monkeypatch):
     monkeypatch.setattr(sys, "argv", [__file__])
-    found = rollcall.standing(5)
+    found = lost_ranks.standing(5)
     assert found["at"][0] == 5 and "test_rollcall.py" in found["place"]
 
 
 def test_without_a_job_it_does_nothing(monkeypatch):
-    monkeypatch.setattr(rollcall, "_roll", None)
-    rollcall.passed()
-    rollcall.leave("words")
-    assert rollcall.lost(5) == ({}, set())
+    monkeypatch.setattr(lost_ranks, "_roll", None)
+    lost_ranks.passed()
+    lost_ranks.leave("words")
+    assert lost_ranks.lost(5) == ({}, set())

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from dlojz import data, photos, shards
-from dlojz.errors import UsageError
+from dlojz import data
+from dlojz.data import photos, shards
+from dlojz.system.errors import UsageError
 
 CLASSES = ["blue", "green", "red"]
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from patience import LIMIT
 
-from dlojz import cli, paths, sites
-from dlojz.errors import UsageError
-from dlojz.sites import Partition, Site, duration, parse, parse_sinfo, seconds, sizes
+from dlojz import cli
+from dlojz.system import paths, sites
+from dlojz.system.errors import UsageError
+from dlojz.system.sites import Partition, Site, duration, parse, parse_sinfo, seconds, sizes
 
 
 @pytest.fixture(autouse=True)

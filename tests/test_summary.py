@@ -2,8 +2,8 @@
 
 import pytest
 
-from dlojz import summary
-from dlojz.records import Record
+from dlojz.training import summary
+from dlojz.training.records import Record
 
 START = {"event": "start", "model": "resnet50", "image_size": 224, "batch_size": 64, "world_size": 2, "parameters": 25_557_032,
          "total_steps": 5, "warmup_steps": 1, "args": {}, "versions": {"torch": "2.14.1"},

@@ -11,9 +11,9 @@ import torch
 import torchvision
 from training import SCRIPT
 
-from dlojz import switches
-from dlojz.distributed import Processes
-from dlojz.errors import UsageError
+from dlojz.system.errors import UsageError
+from dlojz.training import options
+from dlojz.training.distributed import Processes
 
 # Each switch with values that do something: the first of each is used in the pairs of one process on a CPU.
 VALUES = {
@@ -51,7 +51,7 @@ def ask(script, monkeypatch):
     def ask(*argv, world=1, cuda=False):
         """The notes of an accepted command; UsageError for a refused one."""
         args = script.arguments([str(word) for word in argv])
-        return switches.settle(args, Processes(world_size=world), cuda, MODELS), args
+        return options.settle(args, Processes(world_size=world), cuda, MODELS), args
 
     return ask
 
@@ -174,7 +174,7 @@ def test_what_has_no_effect_is_said(ask, argv, how, notes):
                                          ("vgg11", 32), ("inception_v3", 75), ("vit_b_16", 32)])
 def test_a_size_that_a_model_takes_is_not_refused(ask, model, size):
     args = ask("--model", model, "--image-size", size)[1]
-    net = torchvision.models.get_model(model, weights=None, num_classes=2, **switches.for_model(args))
+    net = torchvision.models.get_model(model, weights=None, num_classes=2, **options.for_model(args))
     net(torch.zeros(2, 3, size, size))
 
 
@@ -186,8 +186,8 @@ def test_a_last_batch_of_one_image(ask, images, drop_last, size, refused):
     steps = images // 5 if drop_last else -(-images // 5)
     with pytest.raises(UsageError, match=r"the last batch of an epoch has one image, .* in resnet18 at 32 pixels") if refused \
             else contextlib.nullcontext():
-        assert switches.settle_epoch(args, steps, images) == []
-    assert switches.settle_epoch(args, 3, images) == []  # a --test run that ends before that batch
+        assert options.settle_epoch(args, steps, images) == []
+    assert options.settle_epoch(args, 3, images) == []  # a --test run that ends before that batch
 
 
 def test_a_single_image_a_process_is_enough_for_batch_norm_over_all(ask):
@@ -196,19 +196,19 @@ def test_a_single_image_a_process_is_enough_for_batch_norm_over_all(ask):
 
 def test_accumulating_more_than_an_epoch_is_noted(ask):
     args = ask("--accumulate", 8)[1]
-    (said,) = switches.settle_epoch(args, 6, 0)
+    (said,) = options.settle_epoch(args, 6, 0)
     assert said.startswith("--accumulate 8 has no effect beyond the 6 batches of an epoch")
-    assert switches.settle_epoch(args, 8, 0) == []
+    assert options.settle_epoch(args, 8, 0) == []
 
 
 def test_more_workers_than_cores_are_noted(ask, monkeypatch):
-    monkeypatch.setattr(switches.machine, "cores_allowed", lambda: 4)
+    monkeypatch.setattr(options.machine, "cores_allowed", lambda: 4)
     assert ask("--num-workers", "4")[0] == []
     (said,) = ask("--num-workers", "5")[0]
     assert said == "--num-workers 5 is more than the cores that this process may use, 4: workers take turns"
     args = ask("--num-workers", "3")[1]
     procs = Processes(world_size=2, local_size=2, launcher="torchrun")
-    assert "may use, 2: workers take turns" in switches.settle(args, procs, False, MODELS)[0]
+    assert "may use, 2: workers take turns" in options.settle(args, procs, False, MODELS)[0]
 
 
 def test_the_device_that_is_used(ask):
@@ -219,13 +219,13 @@ def test_the_device_that_is_used(ask):
 
 def test_a_run_says_which_switches_it_had(ask):
     _, args = ask("--amp", "bf16", "-b", "8", "--seed", "1")
-    said = switches.describe(args, Processes(world_size=2))
+    said = options.describe(args, Processes(world_size=2))
     assert said["switches"] == {"amp": "bf16", "batch_size": 8}  # the seed is what it always is
     assert said["args"]["seed"] == 1 and said["global_batch"] == 16 and "switches" not in said["args"]
 
 
 def test_what_a_model_must_be_told():
-    said = {name: switches.for_model(Namespace(model=name, image_size=96)) for name in ("resnet18", "vit_b_16", "googlenet")}
+    said = {name: options.for_model(Namespace(model=name, image_size=96)) for name in ("resnet18", "vit_b_16", "googlenet")}
     assert said == {"resnet18": {}, "vit_b_16": {"image_size": 96}, "googlenet": {"aux_logits": False, "init_weights": True}}
 
 

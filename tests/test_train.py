@@ -16,9 +16,9 @@ import training_models  # noqa: F401  registers small models
 from patience import patient
 from training import LIMIT, SCRIPT, environment, make_images, same, until
 
-from dlojz import records
 from dlojz.labs import fences
 from dlojz.labs.probe import reserved_port
+from dlojz.training import records
 
 SMALL = ("--model", "squeezenet1_1", "--image-size", "32", "-b", "4", "--lr", "0.01", "--num-workers", "0")
 
@@ -189,15 +189,15 @@ def fill(folder) -> None:
 
 
 GATE = """
-import dlojz.chronometer, time, os
-next_iter = dlojz.chronometer.Chronometer.next_iter
+import dlojz.training.chronometer, time, os
+next_iter = dlojz.training.chronometer.Chronometer.next_iter
 def gated(self, *args, **more):
     if self.step in {steps}:
         os.close(os.open(f"{folder}/at.{{self.step}}", os.O_CREAT))
         while not os.path.exists(f"{folder}/go.{{self.step}}"):
             time.sleep(0.01)
     return next_iter(self, *args, **more)
-dlojz.chronometer.Chronometer.next_iter = gated
+dlojz.training.chronometer.Chronometer.next_iter = gated
 """
 
 
@@ -301,9 +301,10 @@ def test_a_trace_is_there_however_few_steps_run(training, steps):
 
 def test_the_writing_of_a_trace_is_no_step_s_time(training):
     slow = """
-import time, dlojz.faults
-make = dlojz.faults.trace_writer
-dlojz.faults.trace_writer = lambda *where: (lambda write: lambda profiler: (time.sleep(5), write(profiler)))(make(*where))
+import time
+from dlojz.training import failures
+make = failures.trace_writer
+failures.trace_writer = lambda *where: (lambda write: lambda profiler: (time.sleep(5), write(profiler)))(make(*where))
 """
     run = training.run("run", "--profile", "--test", "--test-steps", 16, before=slow)
     assert run.record.end["trace"] is True and len(run.record.steps) == 16
@@ -311,8 +312,8 @@ dlojz.faults.trace_writer = lambda *where: (lambda write: lambda profiler: (time
 
 
 def test_a_run_that_is_stopped_before_says_why_there_is_no_trace(training):
-    told = "import os, signal, dlojz.faults\ncatch = dlojz.faults.catch_signals\n" \
-           "dlojz.faults.catch_signals = lambda: (lambda got: (os.kill(os.getpid(), signal.SIGTERM), got)[1])(catch())"
+    told = "import os, signal, dlojz.training.failures\ncatch = dlojz.training.failures.catch_signals\n" \
+           "dlojz.training.failures.catch_signals = lambda: (lambda got: (os.kill(os.getpid(), signal.SIGTERM), got)[1])(catch())"
     run = training.run("run", "--profile", "-e", 4, before=told, code=75)
     assert run.record.end["trace"] is False and not (run.folder / "trace.json.gz").exists()
     assert "trace             none: the run ended before the steps that were to be traced" in run.out
@@ -320,13 +321,13 @@ def test_a_run_that_is_stopped_before_says_why_there_is_no_trace(training):
 
 def test_a_run_that_is_stopped_while_it_traces_keeps_what_it_has(training):
     told = """
-import os, signal, dlojz.chronometer
-next_iter = dlojz.chronometer.Chronometer.next_iter
+import os, signal, dlojz.training.chronometer
+next_iter = dlojz.training.chronometer.Chronometer.next_iter
 def stop(self, *args, **more):
     if self.step == 9:
         os.kill(os.getpid(), signal.SIGTERM)
     return next_iter(self, *args, **more)
-dlojz.chronometer.Chronometer.next_iter = stop
+dlojz.training.chronometer.Chronometer.next_iter = stop
 """
     run = training.run("run", "--profile", "-e", 4, before=told, code=75)
     assert run.record.end["trace"] is True
@@ -404,13 +405,13 @@ def test_the_checkpoint_does_not_wait_for_workers(training):
     """A warning leaves half a minute: the state is saved before the loader is taken down."""
     hangs = "import torch.utils.data.dataloader as d, time\nd._MultiProcessingDataLoaderIter.__del__ = lambda self: time.sleep(3)"
     at_the_end = """
-import dlojz.chronometer, os, signal
-update = dlojz.chronometer.Chronometer.update
+import dlojz.training.chronometer, os, signal
+update = dlojz.training.chronometer.Chronometer.update
 def told(self):
     if self.step == 2:
         os.kill(os.getpid(), signal.SIGUSR1)
     update(self)
-dlojz.chronometer.Chronometer.update = told
+dlojz.training.chronometer.Chronometer.update = told
 """
     run = training.run("run", "--num-workers", 1, before=hangs + at_the_end, code=75)
     [saved], last = run.record.checkpoints, run.record.steps[-1]

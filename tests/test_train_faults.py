@@ -10,9 +10,10 @@ import torch
 from patience import LIMIT, patient
 from training import make_images, until
 
-from dlojz import data, faults, records, rollcall, summary
-from dlojz.errors import UsageError
-from dlojz.records import Writer
+from dlojz import data
+from dlojz.system.errors import UsageError
+from dlojz.training import failures, lost_ranks, records, summary
+from dlojz.training.records import Writer
 
 # In words
 
@@ -22,7 +23,7 @@ def card(allocated, reserved, total=80e9):
 
 
 def test_out_of_memory_with_much_unused_is_fragmentation():
-    said = faults.explain(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), card(50e9, 58.5e9))
+    said = failures.explain(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), card(50e9, 58.5e9))
     assert said["kind"] == "out_of_memory" and said["message"].startswith("CUDA out of memory")
     assert (said["allocated"], said["reserved"], said["total"]) == (50e9, 58.5e9, 80e9)
     assert "8.5 GB are reserved but unused (fragmentation)" in said["advice"]
@@ -30,7 +31,7 @@ def test_out_of_memory_with_much_unused_is_fragmentation():
 
 
 def test_out_of_memory_with_little_unused_is_too_much():
-    said = faults.explain(torch.OutOfMemoryError("CUDA out of memory."), card(70e9, 77.5e9))
+    said = failures.explain(torch.OutOfMemoryError("CUDA out of memory."), card(70e9, 77.5e9))
     assert said["kind"] == "out_of_memory" and "expandable" not in said["advice"] and "--batch-size" in said["advice"]
     assert said["advice"].count(".") == 1, "one sentence"
 
@@ -41,15 +42,15 @@ def test_out_of_memory_with_little_unused_is_too_much():
     RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes."),
 ], ids=lambda error: str(error)[:30])
 def test_out_of_memory_in_its_many_forms(error):
-    assert faults.explain(error)["kind"] == "out_of_memory"
+    assert failures.explain(error)["kind"] == "out_of_memory"
 
 
 def test_out_of_memory_in_gigabytes():
     error = RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
                          "allocate 307200000000 bytes. Error code 12 (Cannot allocate memory)")
-    assert faults.explain(error)["message"] == ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 307.20 GB. "
+    assert failures.explain(error)["message"] == ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 307.20 GB. "
                                                 "Error code 12 (Cannot allocate memory)")
-    assert faults.explain(MemoryError("9 bytes of 10"))["message"] == "9 bytes of 10"
+    assert failures.explain(MemoryError("9 bytes of 10"))["message"] == "9 bytes of 10"
 
 
 @pytest.mark.parametrize("error, kind", [
@@ -67,16 +68,16 @@ def test_out_of_memory_in_gigabytes():
                   "shared memory."), "data"),
     (KeyboardInterrupt(), "signal"), (UsageError("--batch-size must be at least 1"), "usage"),
     (data.DataError("12 of the 24 images cannot be read"), "data"), (ZeroDivisionError(), "exception"),
-    (faults.StopTraining("nan_loss", "the loss is not a number.", "Lower --lr.", step=3), "nan_loss"),
+    (failures.StopTraining("nan_loss", "the loss is not a number.", "Lower --lr.", step=3), "nan_loss"),
 ], ids=lambda value: str(value)[:30])
 def test_kinds(error, kind):
-    said = faults.explain(error)
+    said = failures.explain(error)
     assert said["kind"] == kind and said["message"] and "\n" not in said["message"] + said["advice"]
     assert said["message"] != "" and (kind != "nan_loss" or said["step"] == 3)
 
 
 def test_an_error_without_words_is_named():
-    assert faults.explain(ZeroDivisionError())["message"].startswith("ZeroDivisionError")
+    assert failures.explain(ZeroDivisionError())["message"].startswith("ZeroDivisionError")
 
 
 # A loss that is no number
@@ -93,8 +94,8 @@ NAN, INF = float("nan"), float("inf")
     ((1.0, NAN, NAN, NAN), 1, 2), ((NAN, INF, -INF), 1, 1), ((1.0, NAN, NAN, NAN), 5, 10), ((NAN, NAN, 1.0, NAN, NAN, NAN), 1, 4),
 ])
 def test_three_in_a_row_stop_it(values, every, since):
-    watch = faults.Watch(lambda *_: None, 100)
-    with pytest.raises(faults.StopTraining, match=f"not a number since step {since}\\.") as error:
+    watch = failures.Watch(lambda *_: None, 100)
+    with pytest.raises(failures.StopTraining, match=f"not a number since step {since}\\.") as error:
         for step in losses(*values, every=every):
             watch([step])
     assert error.value.kind == "nan_loss"
@@ -102,30 +103,30 @@ def test_three_in_a_row_stop_it(values, every, since):
 
 @pytest.mark.parametrize("values", [(NAN, NAN, 1.0, NAN, NAN), (1.0,) * 9, (INF, 1.0, INF, INF, 1.0)])
 def test_one_or_two_do_not(values):
-    assert faults.Watch(lambda *_: None, 100)(losses(*values)) is False
+    assert failures.Watch(lambda *_: None, 100)(losses(*values)) is False
 
 
 def test_steps_without_a_loss_do_not_count():
-    watch = faults.Watch(lambda *_: None, 100)
+    watch = failures.Watch(lambda *_: None, 100)
     assert watch([{"step": 1}, {"step": 2, "loss": None}, *losses(NAN), {"step": 3}, *losses(NAN)]) is False
-    with pytest.raises(faults.StopTraining):
+    with pytest.raises(failures.StopTraining):
         watch(losses(NAN))
 
 
 def test_one_step_in_ten_is_printed():
     said = []
-    watch = faults.Watch(said.append, 50)
+    watch = failures.Watch(said.append, 50)
     for step in range(1, 51):
         watch([{"step": step, "loss": 1.0, "accuracy": 0.25, "images": 8, "seconds": 0.5}])
     assert [int(line.split()[1].split("/")[0]) for line in said] == [1, *range(5, 51, 5)]
     assert said[1] == "step  5/50  loss 1.0000  accuracy  25.0%      16.0 images/s"
-    assert faults.Watch(said.append, 50)([{"step": 1}, {"step": 2, "stop": True}]) is True
+    assert failures.Watch(said.append, 50)([{"step": 1}, {"step": 2, "stop": True}]) is True
 
 
 @pytest.mark.parametrize("metric_every, printed", [(7, [7, 14, 21, 28, 35, 42, 49, 50]), (20, [20, 40, 50])])
 def test_with_rare_metrics_the_steps_that_have_some_are_printed(metric_every, printed):
     said = []
-    watch = faults.Watch(said.append, 50)
+    watch = failures.Watch(said.append, 50)
     for step in range(1, 51):
         loss = {"loss": 1.0, "accuracy": 0.25} if step % metric_every == 0 or step == 50 else {}
         watch([{"step": step, **loss, "images": 8, "seconds": 0.5}])
@@ -133,10 +134,10 @@ def test_with_rare_metrics_the_steps_that_have_some_are_printed(metric_every, pr
 
 
 def test_a_loss_that_is_no_number_at_the_end_has_no_third_step_to_wait_for():
-    watch = faults.Watch(lambda *_: None, 100)
+    watch = failures.Watch(lambda *_: None, 100)
     watch(losses(1.0, NAN))
     watch.validated({"loss": 1.0, "images": 3}, "val")  # the scaler has skipped that step
-    with pytest.raises(faults.StopTraining, match=r"not a number since step 2\.") as error:
+    with pytest.raises(failures.StopTraining, match=r"not a number since step 2\.") as error:
         watch.validated({"loss": NAN, "images": 3}, "val")
     assert error.value.kind == "nan_loss"
     watch(losses(1.0))
@@ -177,19 +178,19 @@ def test_a_loss_that_is_no_number_in_validation_is_shown_as_such(training):
 
 def raises(what, at=4) -> str:
     return f"""
-import dlojz.chronometer, torch
-forward = dlojz.chronometer.Chronometer.forward
+import dlojz.training.chronometer, torch
+forward = dlojz.training.chronometer.Chronometer.forward
 def fails(self):
     if self.step == {at - 1}:
         {what}
     forward(self)
-dlojz.chronometer.Chronometer.forward = fails
+dlojz.training.chronometer.Chronometer.forward = fails
 """
 
 
 @pytest.mark.parametrize("unused, advice", [(9e9, "expandable_segments"), (7e9, "Take a smaller --batch-size")])
 def test_a_run_that_is_out_of_memory(training, unused, advice):
-    memory = f"import dlojz.faults\ndlojz.faults._device_memory = lambda: {card(60e9, 60e9 + unused)}"
+    memory = f"import dlojz.training.failures\ndlojz.training.failures._device_memory = lambda: {card(60e9, 60e9 + unused)}"
     run = training.run("run", code=1, before=memory + raises('raise torch.OutOfMemoryError("CUDA out of memory.")'))
     [error] = run.record.errors
     assert error["kind"] == "out_of_memory" and error["reserved"] - error["allocated"] == unused
@@ -217,7 +218,7 @@ def test_the_others_end_when_a_rank_is_lost(training, how):
         assert errors[rank]["kind"] == "lost_rank"
         assert "look for the first error in its part of the log" in errors[rank]["advice"]
         assert errors[rank]["lost"] == [1] and errors[rank]["message"].startswith(f"rank 1 (process {ranks[1].pid} on ")
-        said = {"killed": rollcall.WORDLESS, "exception": "stopped: ValueError: mine", "exits": rollcall.WORDLESS}[how]
+        said = {"killed": lost_ranks.WORDLESS, "exception": "stopped: ValueError: mine", "exits": lost_ranks.WORDLESS}[how]
         assert said in errors[rank]["message"]
         assert ranks[rank].err.count("\n") == 1 and "Traceback" not in ranks[rank].err
     assert ranks[2].err.startswith("train.py (rank 2): ")
@@ -234,11 +235,11 @@ def test_rank_0_is_named_by_those_that_are_left(training):
     errors = {error["rank"]: error for error in ranks[1].record.errors}
     assert sorted(errors) == [1, 2]
     for error in errors.values():
-        assert error["lost"] == [0] and rollcall.WORDLESS in error["message"]
+        assert error["lost"] == [0] and lost_ranks.WORDLESS in error["message"]
 
 
 def test_a_rank_that_hangs_is_named_and_all_end(training):
-    impatient = "from dlojz import rollcall\nrollcall.PATIENCE = 3.0\n"
+    impatient = "from dlojz.training import lost_ranks\nlost_ranks.PATIENCE = 3.0\n"
     hangs = impatient + raises("import time; time.sleep(600)")
     ranks = training.start_ranks("run", 3, "-e", 4, "-b", 2, before=[impatient, hangs, impatient])
     assert [rank.wait(LIMIT).code for rank in ranks] == [1, 1, 1]
@@ -252,8 +253,8 @@ def test_a_rank_that_waits_without_hearing_of_it_ends_all_the_same(training):
     """As with NCCL: no error reaches the process that waits."""
     deaf = """
 import threading, torch.distributed as dist
-from dlojz import rollcall
-rollcall.GRACE = 1.0
+from dlojz.training import lost_ranks
+lost_ranks.GRACE = 1.0
 reduce = dist.all_reduce
 def waits(tensor, *args, **more):
     try:
@@ -268,7 +269,7 @@ parallel.DistributedDataParallel = lambda net, **_: net
     ranks = training.start_ranks("run", 2, "-e", 4, "-b", 2, before=[deaf, killed])
     assert ranks[0].wait(LIMIT).code == 1
     [error] = ranks[0].record.errors
-    assert error["lost"] == [1] and rollcall.WORDLESS in error["message"] and ranks[0].record.end["status"] == "failed"
+    assert error["lost"] == [1] and lost_ranks.WORDLESS in error["message"] and ranks[0].record.end["status"] == "failed"
 
 
 def test_a_rank_that_has_ended_already_is_named(training):
@@ -282,9 +283,9 @@ def test_a_rank_that_has_ended_already_is_named(training):
 
 def test_a_rank_that_waits_for_one_that_is_through_ends_all_the_same(training):
     """As with NCCL: the other has ended as it should, with less to do, and its connections stay open."""
-    patient = "from dlojz import rollcall\nrollcall.GRACE = 2.0\n"
+    patient = "from dlojz.training import lost_ranks\nlost_ranks.GRACE = 2.0\n"
     # Through, and gone after a while only: until then gloo, too, tells the other nothing.
-    through = patient + raises("import dlojz.rollcall as r, time; r.leave(); time.sleep(25); import os; os._exit(0)")
+    through = patient + raises("import dlojz.training.lost_ranks as r, time; r.leave(); time.sleep(25); import os; os._exit(0)")
     ranks = training.start_ranks("run", 2, "-e", 4, "-b", 2, before=[patient, through])
     begun = time.monotonic()
     until(lambda: any("step" in line for line in ranks[0].record.events) or ranks[0].code is not None)
@@ -295,7 +296,7 @@ def test_a_rank_that_waits_for_one_that_is_through_ends_all_the_same(training):
 
 
 def test_parameters_without_a_part_in_the_loss_are_explained():
-    said = faults.explain(RuntimeError(
+    said = failures.explain(RuntimeError(
         "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your "
         "module has parameters that were not used in producing loss. Parameter indices which did not receive grad for rank 1: 2 3"
         " In addition, you can set the environment variable TORCH_DISTRIBUTED_DEBUG"))
@@ -304,8 +305,8 @@ def test_parameters_without_a_part_in_the_loss_are_explained():
 
 
 def test_what_gloo_says_without_its_source_files():
-    said = faults.explain(RuntimeError("[/p/gloo/transport/tcp/pair.cc:545] Read error [127.0.0.1]:9: Connection reset by peer. "
-                                       "This is typically caused by a remote worker hanging. Check the logs."))
+    said = failures.explain(RuntimeError("[/p/gloo/transport/tcp/pair.cc:545] Read error [127.0.0.1]:9: Connection reset by "
+                                         "peer. This is typically caused by a remote worker hanging. Check the logs."))
     assert said["message"] == "Read error [127.0.0.1]:9: Connection reset by peer."
 
 
@@ -453,7 +454,7 @@ def test_ctrl_c(training):
 
 def test_the_script_may_have_another_name(training, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["/somewhere/train_lm.py"])
-    assert faults.script() == "train_lm.py"
+    assert failures.script() == "train_lm.py"
 
 
 # Files that are written safely
@@ -461,25 +462,25 @@ def test_the_script_may_have_another_name(training, monkeypatch, capsys):
 
 def test_a_file_is_whole_or_the_one_before(tmp_path, capsys):
     path, record = tmp_path / "checkpoint.pt", Writer(tmp_path / "record.jsonl")
-    faults.write_safely(path, lambda file: file.write(b"first"), record, 1)
+    failures.write_safely(path, lambda file: file.write(b"first"), record, 1)
 
     def half(file):
         file.write(b"sec")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    faults.write_safely(path, half, record, 2)
+    failures.write_safely(path, half, record, 2)
     assert path.read_bytes() == b"first" and sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint.pt", "record.jsonl"]
     assert "no checkpoint at step 2 (No space left on device); the one before is kept" in capsys.readouterr().err
-    faults.write_safely(path, lambda file: file.write(b"third"), record, 3)
+    failures.write_safely(path, lambda file: file.write(b"third"), record, 3)
     assert path.read_bytes() == b"third"
     with pytest.raises(ZeroDivisionError):  # no fault of the disk
-        faults.write_safely(path, lambda file: 1 / 0, record, 4)
+        failures.write_safely(path, lambda file: 1 / 0, record, 4)
     assert path.read_bytes() == b"third"
 
 
 def written(path, record):
     """Something is profiled, and its trace goes to ``path``."""
-    ready = faults.trace_writer(path, record)
+    ready = failures.trace_writer(path, record)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], on_trace_ready=ready):
         torch.ones(2) + 1
 
@@ -497,7 +498,7 @@ def test_a_trace_that_cannot_be_written_is_no_full_disk(tmp_path, capfd, name, r
     run.mkdir()
     record = Writer(run / "record.jsonl")
     written(tmp_path / name, record)
-    assert capfd.readouterr().err == f"{faults.script()}: no trace ({reason}). {advice}\n"
+    assert capfd.readouterr().err == f"{failures.script()}: no trace ({reason}). {advice}\n"
     error, = records.read(run).errors
     assert (error["message"], error["advice"], error["fatal"]) == (f"no trace: {reason}.", f"{advice}.", False)
     assert error["kind"] == "usage" and sorted(file.name for file in tmp_path.iterdir()) == ["file", "folder", "run"]
@@ -519,7 +520,7 @@ def test_what_is_done_about_a_file_that_cannot_be_written_depends_on_why(tmp_pat
     def fail(file):
         raise error
 
-    faults.write_safely(tmp_path / "checkpoint.pt", fail, record, 7)
+    failures.write_safely(tmp_path / "checkpoint.pt", fail, record, 7)
     said, = records.read(tmp_path).errors
     reason = error.strerror if isinstance(error, OSError) else "No space left on device" if kind == "disk" else error
     assert (said["kind"], said["advice"]) == (kind, advice.format(tmp_path))
@@ -529,10 +530,10 @@ def test_what_is_done_about_a_file_that_cannot_be_written_depends_on_why(tmp_pat
 
 def test_a_disk_that_ends_a_run_is_explained_by_its_error():
     full = OSError(errno.ENOSPC, "No space left on device", "/data/run/log.txt")
-    assert faults.explain(full)["advice"] == "Free some space in /data/run."
-    assert faults.explain(OSError(errno.ENOSPC, "No space left on device"))["advice"] == "Free some space in the file system."
+    assert failures.explain(full)["advice"] == "Free some space in /data/run."
+    assert failures.explain(OSError(errno.ENOSPC, "No space left on device"))["advice"] == "Free some space in the file system."
     read_only = OSError(errno.EROFS, "Read-only file system", "/data/x")
-    assert faults.explain(read_only)["advice"] == "/data is mounted read-only: take another folder."
+    assert failures.explain(read_only)["advice"] == "/data is mounted read-only: take another folder."
 
 
 @pytest.mark.parametrize("behind, said", [(OSError(errno.EDQUOT, "Disk quota exceeded"), "Disk quota exceeded"),
@@ -544,7 +545,7 @@ def test_what_the_file_has_said_is_told_and_not_how_torchs_writer_noticed(tmp_pa
         raise raised
 
     record = Writer(tmp_path / "record.jsonl")
-    faults.write_safely(tmp_path / "checkpoint.pt", full, record, 1)
+    failures.write_safely(tmp_path / "checkpoint.pt", full, record, 1)
     assert f"no checkpoint at step 1 ({said}); there is none. " in capsys.readouterr().err
     assert [(error["kind"], error["message"]) for error in records.read(tmp_path).errors] == [
         ("disk", f"no checkpoint at step 1: {said}.")]

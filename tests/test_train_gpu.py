@@ -14,7 +14,7 @@ import torch
 from test_train_resume import DIES_AT
 from training import LIMIT, SCRIPT, TESTS, Training, environment, same
 
-from dlojz import records
+from dlojz.training import records
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 STARTED = """

@@ -7,7 +7,7 @@ import time
 import pytest
 from training import make_images, same, same_training, until
 
-from dlojz import records
+from dlojz.training import records
 
 LONG = ("--model", "tiny_slow", "-e", 24, "--checkpoint-every", 2)  # 144 steps, 20 ms each
 
@@ -52,7 +52,7 @@ def test_twenty_kills(training):
 
 MOMENTS = {
     "writing": """
-import dlojz.faults, os, signal, torch
+import dlojz.training.failures, os, signal, torch
 save, count = torch.save, [0]
 def torn(state, file):
     count[0] += 1
@@ -103,8 +103,8 @@ def dies(self, epoch):
 dlojz.data.ImageFolder.set_epoch = dies
 """,
     "at the end": """
-import dlojz.machine, os, signal
-dlojz.machine.peak_memory = lambda device: os.kill(os.getpid(), signal.SIGKILL)
+import dlojz.system.machine, os, signal
+dlojz.system.machine.peak_memory = lambda device: os.kill(os.getpid(), signal.SIGKILL)
 """,
 }
 
@@ -144,14 +144,14 @@ KINDS = {
     "CutMix": ("--augment", "cutmix", "--amp", "bf16", "--data", "random", "--test", "--test-steps", 12),
 }
 DIES_AT = """
-import dlojz.chronometer, os, signal
-next_iter = dlojz.chronometer.Chronometer.next_iter
+import dlojz.training.chronometer, os, signal
+next_iter = dlojz.training.chronometer.Chronometer.next_iter
 def dies(self, *args, **more):
     settled = next_iter(self, *args, **more)
     if self.step == {step}:
         os.kill(os.getpid(), signal.{signal})
     return settled
-dlojz.chronometer.Chronometer.next_iter = dies
+dlojz.training.chronometer.Chronometer.next_iter = dies
 """
 
 
@@ -220,7 +220,8 @@ def test_with_rare_metrics_it_stops_at_the_next_one_and_the_resumed_run_does_not
     assert run.record.end["steps"] in (5, 6)  # the end of the epoch has metrics
     # As if two had been killed between the signal and the sums that spread the word:
     argv = (*argv, "-b", 2, "--checkpoint-every", 1)
-    told = "import dlojz.faults\ndlojz.faults.catch_signals = lambda: [15]\n" + DIES_AT.format(step=3, signal="SIGKILL")
+    told = "from dlojz.training import failures\nfailures.catch_signals = lambda: [15]\n"
+    told += DIES_AT.format(step=3, signal="SIGKILL")
     for rank in training.start_ranks("other", 2, *argv, before=told):
         assert rank.wait().code != 75
     resumed = training.run_ranks("other", 2, *argv, "--resume")
@@ -247,13 +248,13 @@ def test_a_signal_during_validation(training, epochs):
 def test_a_signal_in_the_very_last_step(training):
     """The training is over but for its validation, which the resumed run makes."""
     last = """
-import dlojz.chronometer, os, signal
-update = dlojz.chronometer.Chronometer.update
+import dlojz.training.chronometer, os, signal
+update = dlojz.training.chronometer.Chronometer.update
 def told(self):
     if self.step == 11:
         os.kill(os.getpid(), signal.SIGTERM)
     update(self)
-dlojz.chronometer.Chronometer.update = told
+dlojz.training.chronometer.Chronometer.update = told
 """
     run = training.run("run", "-e", 2, before=last, code=75)
     assert run.record.end["status"] == "stopped" and run.record.end["steps"] == 12 and len(run.record.validations) == 1
@@ -276,7 +277,7 @@ def test_one_of_two_ranks_gets_the_signal(training):
 
 def test_a_signal_that_is_seen_late_as_on_a_gpu(training):
     """Steps are settled eight later there: near the end of an epoch, the loop is over before anyone hears of it."""
-    late = "import dlojz.chronometer\ndlojz.chronometer.HostClock.lag = 8\n"
+    late = "import dlojz.training.chronometer as c\nc.HostClock.lag = 8\n"
     argv = ("-e", 3, "-b", 2, "--metric-every", 2)
     straight = training.run_ranks("straight", 2, *argv, "--checkpoint-every", 100, before=late)
     for at, stops in ((3, 6), (9, 12), (13, 18)):  # the wish is in the sums of the step after, and an epoch has six steps
@@ -290,7 +291,7 @@ def test_a_signal_that_is_seen_late_as_on_a_gpu(training):
 
 def test_killed_when_many_steps_are_not_settled(training):
     """Steps that a checkpoint holds are in the record before it, however late the device settles them."""
-    late = "import dlojz.chronometer\ndlojz.chronometer.HostClock.lag = 8\n"
+    late = "import dlojz.training.chronometer as c\nc.HostClock.lag = 8\n"
     argv = ("-e", 2, "--checkpoint-every", 3)
     straight = training.run("straight", *argv, before=late)
     training.run("run", *argv, before=late + DIES_AT.format(step=4, signal="SIGKILL"), code=-signal.SIGKILL)

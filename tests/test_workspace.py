@@ -7,9 +7,11 @@ import shutil
 
 import pytest
 
-from dlojz import cli, paths, workspace
-from dlojz.errors import UsageError
-from dlojz.labs import catalogue, fences
+from dlojz import cli
+from dlojz.labs import catalogue, fences, workspace
+from dlojz.system import paths
+from dlojz.system.errors import UsageError
+from dlojz.system.workspace import find
 
 MINE = "net = net.to(device)  # as I like it\n"
 
@@ -64,7 +66,7 @@ def test_a_folder_that_is_gone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "work")
     (tmp_path / "work").rmdir()
     with pytest.raises(UsageError, match="has been deleted"):
-        workspace.find()
+        find()
 
 
 # --- made and completed --------------------------------------------------------------------------------------------------
@@ -76,7 +78,7 @@ def test_a_new_workspace_has_stubbed_files_notebooks_and_a_folder_for_runs(kit, 
     assert said == [f"{name}: new" for name in (*catalogue.files(), "day9_test.ipynb")] and "train.py: new" in said
     text = (folder / "train.py").read_text()
     assert text == catalogue.laid_out("train.py") and 'todo("amp")' in text and "scaler.scale(" not in text
-    assert (folder / "runs").is_dir() and workspace.find(folder / "runs") == folder
+    assert (folder / "runs").is_dir() and find(folder / "runs") == folder
     assert workspace.version(folder) == workspace.__version__
 
 
@@ -95,7 +97,7 @@ def test_what_was_deleted_comes_back_and_nothing_else_changes(kit, tmp_path):
     (folder / workspace.MARKER).unlink()
     mine = (folder / "train.py").read_bytes()
     assert workspace.create(folder) == ["optimizers.py: was missing, a new one is there"]
-    assert (folder / "train.py").read_bytes() == mine and workspace.find(folder) == folder
+    assert (folder / "train.py").read_bytes() == mine and find(folder) == folder
 
 
 def test_solved_labs_hold_the_solution(kit, tmp_path):
@@ -155,7 +157,7 @@ def test_an_update_goes_round_the_fences_that_were_written(kit, tmp_path):
     write_in_fence(folder / "train.py", "gpu.model", MINE)
     before = (folder / "train.py").read_bytes()
     kit_fix(kit)
-    edit(kit / "dlojz/labs/amp/stub/amp.dtype.py", "# TODO:", "# TODO (reworded):")
+    edit(kit / "dlojz/labs/amp/stub.py", "# >>> amp.dtype\n# TODO:", "# >>> amp.dtype\n# TODO (reworded):")
     said = updated(folder)
     assert said.startswith("train.py: brought up to date round what you wrote (gpu.model); the one before is in backup/")
     text = (folder / "train.py").read_text()
@@ -264,8 +266,8 @@ def test_a_fence_that_is_no_more_but_was_written_keeps_the_file(kit, tmp_path):
     folder = tmp_path / "work"
     workspace.create(folder)
     write_in_fence(folder / "train.py", "ddp.sync_bn", "pass  # mine\n")
-    path = kit / "dlojz/reference/train.py"
-    path.write_text("".join(line for line in path.read_text().splitlines(True) if "ddp.sync_bn" not in line))
+    for path in (kit / "dlojz/reference/train.py", kit / "dlojz/labs/ddp/stub.py"):
+        path.write_text(re.sub(r"(?ms)^ *# >>> ddp.sync_bn.*?# <<< ddp.sync_bn\n", "", path.read_text()))
     assert "train.new.py" in updated(folder) and "pass  # mine" in (folder / "train.py").read_text()
 
 
@@ -405,15 +407,15 @@ def test_it_is_found_from_inside_and_by_its_variable(kit, tmp_path, monkeypatch)
     folder = tmp_path / "work"
     workspace.create(folder)
     (folder / "deep/er").mkdir(parents=True)
-    assert workspace.find(folder / "deep/er") == folder
+    assert find(folder / "deep/er") == folder
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="make one with"):
-        workspace.find()
+        find()
     monkeypatch.setenv("DLOJZ_WORKSPACE", str(folder))
-    assert workspace.find() == folder
+    assert find() == folder
     monkeypatch.setenv("DLOJZ_WORKSPACE", str(tmp_path))
     with pytest.raises(UsageError, match="which is no workspace"):
-        workspace.find()
+        find()
 
 
 def test_a_renamed_file_is_recognised(kit, tmp_path):

@@ -17,8 +17,8 @@ import torch
 from patience import LIMIT
 from PIL import Image
 
-from dlojz import records
 from dlojz.labs.probe import reserved_port
+from dlojz.training import records
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent

@@ -26,14 +26,6 @@ import torchvision
 import training_models  # noqa: F401  registers small models
 from PIL import Image
 
-import dlojz.chronometer
-import dlojz.data
-import dlojz.faults
-import dlojz.memory
-import dlojz.sites
-import dlojz.summary
-import dlojz.switches  # noqa: F401
-
 
 def child(request: dict) -> None:
     """Become the run: never returns."""

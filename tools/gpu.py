@@ -21,8 +21,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from dlojz import machine, sites  # noqa: E402
-from dlojz.jobs import processes  # noqa: E402
+from dlojz.system import (  # noqa: E402
+    machine,
+    processes,
+    sites,
+)
 
 PYTEST = ["-m", "pytest", "-p", "no:cacheprovider", "--durations=10"]
 MANY = [f"--numprocesses={max(2, machine.cores_allowed() * 2 // 3)}", "--dist=worksteal", "-v"]

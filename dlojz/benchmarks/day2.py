@@ -18,8 +18,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import machine, near, paths, records
-from ..errors import UsageError
+from ..system import machine, paths, suggest
+from ..system.errors import UsageError
+from ..training import records
 from .runs import loader_switches, row, run
 
 RESULTS = paths.PACKAGE.parent / "docs" / "results"
@@ -101,9 +102,9 @@ def _off_and_on(here: Here, off: str, on: str, switch: str) -> list[Trial]:
 
 
 SUITES = {
-    "loader": (loader, "the loader, one switch on top of the other"),
+    "loader": (loader, "the loader, one more switch per row"),
     "augment": (augment, "augmentation on the CPU and on the device"),
-    "scaling": (scaling, "more processes, the same batch for each"),
+    "scaling": (scaling, "more processes, same batch per process"),
     "metrics": (metrics, "loss and accuracy summed over all processes"),
     "syncbn": (syncbn, "the statistics of batch norm"),
     "unused": (unused, "the search for unused parameters"),
@@ -181,9 +182,9 @@ def table(found: dict) -> str:
     hardware, versions, rows = found["machine"], found["versions"], found["rows"]
     on = hardware.get("gpu") or hardware.get("cpu")
     said = (f"{on}, {hardware.get('cores_allowed')} cores, torch {versions.get('torch')}, {found['date']}: {found['model']}, "
-            f"{found['image_size']} px, {found['batch_size']} images a process, `{found['common']}`.")
+            f"{found['image_size']} px, {found['batch_size']} images per process, `{found['common']}`.")
     ratio = "ratio" if len({r["processes"] for r in rows}) == 1 else "efficiency"
-    head = [SUITES[found["suite"]][1], "images/s", ratio, "ms a step", "waiting for data", "copying, ms", "first step, s"]
+    head = [SUITES[found["suite"]][1], "images/s", ratio, "ms per step", "waiting for data", "copying, ms", "first step, s"]
     lines = [said, "", f"| {' | '.join(head)} |", f"| --- |{' ---: |' * (len(head) - 1)}"]
     first = next((r["images_per_second"] / r["processes"] for r in rows if r["images_per_second"]), None)
     for r in rows:
@@ -212,7 +213,7 @@ def main(argv=None) -> int:
     parser.add_argument("--page", action="store_true", help="make the tables of docs/day2.md anew, and measure nothing")
     args, extra = parser.parse_known_args(argv)
     if unknown := [name for name in args.suites if name not in SUITES]:
-        parser.error(f"there is no suite {unknown[0]!r}: {near.hint(unknown[0], SUITES)}Expected are {', '.join(SUITES)}")
+        parser.error(f"there is no suite {unknown[0]!r}: {suggest.hint(unknown[0], SUITES)}Expected are {', '.join(SUITES)}")
     if args.page and not args.out.is_dir():
         parser.error(f"--out {args.out}: there is no such folder")
     if args.page:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..errors import UsageError
+from ..system.errors import UsageError
 from .runs import loader_switches, row, run
 
 

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .. import paths, records, summary
-from ..errors import UsageError
 from ..jobs.states import last_error
+from ..system import paths
+from ..system.errors import UsageError
+from ..training import records, summary
 
 REFUSED = ("usage", "data")
 TRAIN = paths.PACKAGE / "reference" / "train.py"

@@ -24,10 +24,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from .. import sites, workspace
-from ..errors import UsageError
 from ..jobs import Job, jobs, script, submission
 from ..jobs.watch import EVERY, Watched, final_text
+from ..system import sites, workspace
+from ..system.errors import UsageError
 
 # Partitions of Jean Zay that are chosen by name alone: GPUs a node, cores a GPU
 BY_NAME = {"gpu_p2": (8, 3), "gpu_p2s": (8, 3), "gpu_p2l": (8, 3), "gpu_p4": (8, 6)}

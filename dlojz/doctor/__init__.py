@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 
 from .. import __version__
+from ..system.hardware import loader_needs, look_cores, look_cpu, look_memory, look_shm, usable
+from ..system.look import CouldNotLook, Facts, System, count, one_line
 from . import environment, gpu, hardware, jupyter, packages, pytorch, stack
-from .look import CouldNotLook, Facts, System, count, one_line
 from .report import Finding, Report, note
 
 __all__ = ["Finding", "Report", "doctor"]
@@ -46,10 +47,10 @@ def look(system: System) -> Facts:
     """Start all looks at once; the slowest, torch, first."""
     looks = {
         "torch": lambda: pytorch.look_torch(system),
-        "cpu": lambda: hardware.look_cpu(system),
-        "cores": lambda: hardware.look_cores(system),
-        "memory": lambda: hardware.look_memory(system),
-        "shm": lambda: hardware.look_shm(system),
+        "cpu": lambda: look_cpu(system),
+        "cores": lambda: look_cores(system),
+        "memory": lambda: look_memory(system),
+        "shm": lambda: look_shm(system),
         "limits": lambda: hardware.look_limits(system),
         "gpu": lambda: gpu.look_gpus(system),
         "packages": packages.look_packages,
@@ -71,7 +72,7 @@ def look(system: System) -> Facts:
 def findings_of(facts: Facts, env: dict[str, str]) -> Iterator[Finding]:
     """All findings, in the order they are shown."""
     gpus = facts.get("gpu") or {}
-    cores = hardware.usable(facts["cores"]) if facts.get("cores") else None
+    cores = usable(facts["cores"]) if facts.get("cores") else None
     slurm = facts.get("slurm")
     has_slurm = bool(slurm)
     answers = has_slurm and not slurm["error"]
@@ -135,5 +136,5 @@ def say_shm(facts: Facts, cores: int | None, gpus: int) -> Iterator[Finding]:
     workers = min(site["workers"] * ranks, max(cores or 1, ranks)) if site["workers"] else 0
     loader = f"{count(workers, 'worker')} x 2 batches of {site['batch_size']} images of {site['image_size']} px"
     yield from hardware.say_shm(
-        facts["shm"], hardware.loader_needs(workers, 2, site["batch_size"], site["image_size"]), loader
+        facts["shm"], loader_needs(workers, 2, site["batch_size"], site["image_size"]), loader
     )

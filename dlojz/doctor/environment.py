@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from .look import count
+from ..system.look import count
 from .report import Finding, fine, note
 
 # variable: what it does, values at which it does nothing

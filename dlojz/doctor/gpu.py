@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .look import CouldNotLook, System, count, one_line, size
+from ..system.look import CouldNotLook, System, count, one_line, size
 from .report import Finding, broken, fine, note
 
 # compute capability (the last one not above the card's counts): architecture, what its tensor cores multiply

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from .look import System
+from ..system.look import System
 from .packages import numbers, pip
 from .report import Finding, broken, fine, note
 

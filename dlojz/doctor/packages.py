@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from importlib import metadata, util
 from pathlib import Path
 
-from .. import __version__, paths
-from .look import System
+from .. import __version__
+from ..system import paths
+from ..system.look import System
 from .report import Finding, broken, fine, note
 
 

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..system.look import Slow, System, count
 from .gpu import architecture
-from .look import Slow, System, count
 from .packages import numbers, pip
 from .report import Finding, broken, fine, note
 

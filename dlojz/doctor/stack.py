@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from .. import paths, sites, workspace
-from ..errors import UsageError
-from .look import CouldNotLook, System, count
+from ..system import paths, sites, workspace
+from ..system.errors import UsageError
+from ..system.look import CouldNotLook, System, count
 from .report import Finding, broken, fine, note
 
 # ---------------------------------------------------------------- site
@@ -264,7 +264,7 @@ def say_workspace(facts: dict) -> Iterator[Finding]:
 
 
 def look_data() -> dict:
-    from .. import photos
+    from ..data import photos
 
     folder = photos.place()
     return {"folder": str(folder), "there": (folder / photos.MANIFEST).is_file(), "cache_error": cache_error(paths.cache())}

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from .. import near, workspace
-from ..errors import UsageError
+from ..system import suggest, workspace
+from ..system.errors import UsageError
 from .job import Group, Job, StillRunning, load, refresh, table, table_html
 from .states import NAME, Status
 from .submission import numbered, submit
@@ -46,7 +46,7 @@ class Jobs:
             return named[-1]
         known = dict.fromkeys(job.name for job in self)
         latest = list(known)[-5:]
-        guess = near.hint(name, known, 3).strip()
+        guess = suggest.hint(name, known, 3).strip()
         there = guess or "nothing has been submitted yet" if guess or not latest \
             else f"the latest are {', '.join(latest)}" if len(known) > len(latest) else f"there is {', '.join(latest)}"
         raise UsageError(f"there is no run {name!r} in {runs}: {there}")

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from .. import records, sites
-from ..errors import UsageError
-from . import processes
+from ..system import processes, sites
+from ..system.errors import UsageError
+from ..training import records
 from .states import NAME, Request, Status, Unreachable, explained, read_json, update
 
 
@@ -180,7 +180,7 @@ class Job:
 
     @property
     def record(self) -> records.Record:
-        """What the run measured: `dlojz.records.Record`."""
+        """What the run measured: `dlojz.training.records.Record`."""
         return records.read(self.folder / records.NAME)
 
     def refresh(self) -> Job:

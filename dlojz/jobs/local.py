@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import sites
-from ..errors import UsageError
-from . import processes
+from ..system import processes, sites
+from ..system.errors import UsageError
 from .queue import HEARTBEAT, HEARTBEATS_MISSED, Entry, Queue, default_folder
 from .script import environment
 from .states import Request, Status, Unreachable, judged, left_exit_code, read_json

@@ -17,9 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import paths
-from ..errors import UsageError
-from . import locks
+from ..system import locks, paths
+from ..system.errors import UsageError
 from .script import environment
 from .states import Unreachable, write_json
 

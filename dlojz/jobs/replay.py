@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import near, sites
-from ..errors import UsageError
+from ..system import sites, suggest
+from ..system.errors import UsageError
 from .states import NAME, Request, Status, judged, left_exit_code, read_json, update
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def find(folder: Path, asked: Request) -> Path:
         return max(same)[2]
     wanted, known = _said(asked), list(dict.fromkeys(_said(run) for _, run, _ in runs))
     some = f"it has {'; '.join(known[:5])}{' and more' * (len(known) > 5)}" if known else "it is empty"
-    there = near.hint(wanted, known, 3) or some
+    there = suggest.hint(wanted, known, 3) or some
     raise UsageError(f"{folder} has no recorded run of `{wanted}`: {there.strip()}. "
                      f"Submit one that is recorded, or run it: unset {VARIABLE} or choose another site")
 

@@ -17,9 +17,10 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from .. import near, paths, sites
-from ..errors import UsageError
-from ..workspace import emptied, references
+from ..system import paths, sites, suggest
+from ..system.errors import UsageError
+from ..system.machine import cores_allowed
+from ..system.workspace import emptied
 from .states import Request
 
 # --- what was asked for --------------------------------------------------------------------------------------------------
@@ -76,11 +77,11 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
         script = Path(os.path.abspath(folder / asked))
         if script.is_file():
             shown = script.relative_to(workspace) if script.is_relative_to(workspace) else script
-            if str(shown) in references() and not script.read_bytes().strip():
+            if not script.read_bytes().strip():
                 raise emptied(str(shown))
             return Command((str(shown), *argv[1:]), script)
     scripts = sorted(file.name for file in workspace.glob("*.py"))
-    there = f": {near.hint(argv[0], scripts)}There is {', '.join(scripts[:8])}" if scripts else ""
+    there = f": {suggest.hint(argv[0], scripts)}There is {', '.join(scripts[:8])}" if scripts else ""
     raise UsageError(f"there is no script {_short(argv[0])!r} in {workspace}{there}")
 
 
@@ -129,7 +130,7 @@ def request(site: sites.Site, command: Command, *, name: str | None = None, gpus
             raise UsageError(f"gpus={wanted}: this machine has {devices}; ask for {devices}, "
                              f"or for gpus=0, processes={wanted} on its CPU")
         given = wanted if devices else 0
-        present = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        present = cores_allowed()
         if (cores or 0) > present:
             raise UsageError(f"cores={cores}: this machine lets you use {present}")
         if max(processes or 0, wanted) > 16 * present:

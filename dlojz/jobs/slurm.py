@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import UsageError
+from ..system.errors import UsageError
 from . import script
 from . import slurm_text as text
 from .states import Request, Status, Unreachable, judged, left_exit_code

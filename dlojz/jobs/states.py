@@ -13,9 +13,9 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import records
-from ..errors import UsageError
-from . import locks
+from ..system import locks
+from ..system.errors import UsageError
+from ..training import records
 
 # Slurm's words, also for jobs of this machine. UNKNOWN: nobody can tell any more (folder deleted, job.json damaged).
 ACTIVE = ("PENDING", "RUNNING")

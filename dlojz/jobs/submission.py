@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .. import sites, workspace
-from ..errors import UsageError
-from . import locks, processes, replay, script
+from ..system import locks, processes, sites, workspace
+from ..system.errors import UsageError
+from . import replay, script
 from .job import NEVER_QUEUED, Group, Job, being_submitted, launcher, load, refresh
 from .states import Request, Unreachable, update, write_json
 

@@ -16,8 +16,8 @@ import sys
 import time
 from pathlib import Path
 
-from ..errors import UsageError
-from . import processes
+from ..system import processes
+from ..system.errors import UsageError
 from .queue import HEARTBEAT, MARK, Entry, Queue, lock
 from .script import SHORTEST_WARNED, WARNING
 from .states import SAVED, Status, explained, judged, left_exit_code, update

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import html
 import os
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -17,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import records, sites
-from ..errors import UsageError
+from ..system.errors import UsageError
+from ..training import records
+from ..ui.notebook import plain_wanted
+from ..ui.words import duration
 from .job import Group, Job, load, refresh
 from .states import END, TORCHRUN
 
@@ -215,20 +216,6 @@ def _flat(item: Job | Group) -> list[Job]:
     return [item] if isinstance(item, Job) else list(item)
 
 
-def duration(seconds: float) -> str:
-    """``8 s``, ``2 min``, ``1 h 5 min``; days as Slurm writes them."""
-    seconds = round(seconds)
-    if seconds < 100:
-        return f"{seconds} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    return sites.duration(seconds)
-
-
 def summary(rows: Sequence[Row]) -> str:
     """``2 running, 1 pending, 3 completed``"""
     states = [row.state for row in rows]
@@ -251,31 +238,6 @@ def tail(file: Path, lines: int = TAIL, width: int = 200) -> str:
 
 
 # --- lines of text -------------------------------------------------------------------------------------------------------
-
-
-def plain_wanted() -> bool:
-    """Whether there is nobody who could see widgets: no ipywidgets, no kernel, or a kernel that no page looks at."""
-    if (said := os.environ.get("DLOJZ_PLAIN", "")) != "":
-        return said != "0"
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if getattr(shell, "kernel", None) is None:
-        return True
-    if not looked_at(shell.kernel, os.environ):
-        return True
-    try:
-        import ipywidgets  # noqa: F401
-    except ImportError:
-        return True
-    return False
-
-
-def looked_at(kernel, env) -> bool:
-    """Whether the cell that runs now was sent by a page: JupyterLab says which cell it is, nbval and nbconvert don't."""
-    try:
-        cell = kernel.get_parent("shell")["metadata"].get("cellId")
-    except Exception:  # another kind of kernel
-        cell = None
-    return bool(cell) or any(name in env for name in ("VSCODE_PID", "VSCODE_CWD")) or "google.colab" in sys.modules
 
 
 def follow_in_lines(watched: Watched, every: float, timeout: float | None, say=print, sleep=time.sleep, clock=time.monotonic):

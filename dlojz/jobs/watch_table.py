@@ -8,7 +8,7 @@ import time
 import ipywidgets
 from IPython.display import display
 
-from ..errors import UsageError
+from ..system.errors import UsageError
 from .job import Job, cancel
 from .watch import Row, Watched, final_html, final_text, log_html, row_html, summary, tail
 

@@ -1,119 +1,105 @@
-"""`dlojz lab new ID`: the files of a new lab, made from the fences that stand in the reference already. See docs/authoring.md."""
+"""`dlojz lab new ID`: the files of a new lab. See docs/authoring.md."""
 
 from __future__ import annotations
 
 import json
 import re
 from pathlib import Path
+from string import Template
 
-from .. import paths
-from ..errors import UsageError
-from . import catalogue, fences, textfile
+from ..system import paths, textfile
+from ..system.errors import UsageError
+from . import catalogue, fences, notebooks, skeletons
 
-LAB = '''id = "{id}"
-title = {title}
-day = {day}
-order = {order}
-difficulty = 2  # 1 to 5
-importance = 3  # 1 to 5
-minutes = 30
-gpu_minutes = 3
-needs = []
-{files}
-
-# What its run should reach, as a multiple of what another run of the same trainee measured; leave it out where nothing is.
-# [goal]
-# run = "{id}"
-# against = "gpu"
-# at_least = {{ laptop = 1.1, gpu = 1.2, cluster = 1.2 }}
-'''
-
-HINTS = """# Hints for the lab {id}
-
-## 1: where to look
-TODO: what is to be thought about, and the words to look up.
-
-## 2: what the calls do
-TODO: the calls, and what goes into which fence.
-
-## 3: nearly the answer
-TODO: the code with the decisive part left out.
-"""
-
-QUIZ = """# Three questions or more.
-[[question]]
-id = "first"
-kind = "one"  # one, several or number
-text = "TODO: a question for the waiting time?"
-options = ["TODO: right", "TODO: wrong"]
-answer = "TODO: right"
-explanation = "TODO: why."
-"""
-
-CHECK = '''"""{id}: TODO: what has to be so, in one sentence."""
-
-from dlojz.labs.checking import expect
+FORMS = ("function", "script")  # besides the plain one, whose fences stand in the reference already
 
 
-def check(probe):
-    run = probe.run({run})  # TODO: the switches that ask for this technique
-    model = run.need("model", training=True)
-    expect(False, saw=f"the model got {{model.inputs[0]['dtype']}} images", expected="TODO: what has to be so", look="{fence}")
-    probe.verified.append("TODO: what has been seen to be so")
-'''
+def new(lab: str, form: str = "") -> list[str]:
+    """Make the folder and the notebook of a lab, and a row in README.md.
 
-
-def new(lab: str) -> list[str]:
-    """Make the folder and the notebook of a lab whose fences stand in files of ``dlojz/reference/``.
-
-    Returns what was made, and what is to be done next, one line each. Raises UsageError.
+    ``form``: ``function`` or ``script`` makes ``dlojz/reference/ID.py`` too, with a function to fill in or a script of its own;
+    else the lab's fences must be in files of ``dlojz/reference/`` already. Returns what was made, and what to do next, one line
+    each. Raises UsageError.
     """
+    _refuse(lab, form)
+    file = catalogue.reference(f"{lab}.py")
+    made = [_write(file, _filled(getattr(skeletons, form.upper()), id=lab))] if form else []
+    own, files = _fences_of(lab)
+    if not own:
+        pair = f"`# >>> {lab}.NAME: what it does` and `# <<< {lab}.NAME`"
+        raise UsageError(f"there is no fence of {lab} yet: in a file of {catalogue.reference()} put {pair} round the lines "
+                         f"that a trainee shall write, then try again; or begin with --{FORMS[0]} or --{FORMS[1]}")
+    folder = catalogue.FOLDER / lab
+    for name, content in _files(lab, form, own, files).items():
+        made.append(_write(folder / name, content))
+    found = catalogue.read(folder)
+    script = _script(files)
+    made.append(_write(paths.share("notebooks", notebooks.name_of(found)), _notebook(found, script)))
+    after = f"Next: write what `dlojz lab test {lab}` names; docs/authoring.md says how, with examples."
+    return [*made, *notebooks.sync(found), after]
+
+
+def _refuse(lab: str, form: str) -> None:
     if (paths.PACKAGE / "_share").is_dir():
         raise UsageError("labs are added in a checkout of the kit, and this is an installed one: clone the kit and work there")
     if not catalogue.is_id(lab):
         raise UsageError(f"{lab!r} can't be a lab's id: small letters, digits and _, a letter first")
-    folder = catalogue.FOLDER / lab
-    if folder.exists():
-        raise UsageError(f"{folder} is there already: choose another id, or delete it")
+    for path in (catalogue.FOLDER / lab, *([catalogue.reference(f"{lab}.py")] if form else [])):
+        if path.exists():
+            raise UsageError(f"{path} is there already: choose another id, or delete it")
+
+
+def _fences_of(lab: str) -> tuple[dict[str, fences.Fence], list[str]]:
+    """The fences of a lab to be, and the files of the reference that hold them."""
     own: dict[str, fences.Fence] = {}
     files = []
     for file in catalogue.files():
         here = {name: fence for name, fence in catalogue.reference_fences(file).items() if name.split(".")[0] == lab}
         own |= here
         files += [file] if here else []
-    if not own:
-        pair = f"`# >>> {lab}.NAME: what it does` and `# <<< {lab}.NAME`"
-        raise UsageError(f"there is no fence of {lab} yet: in a file of {catalogue.reference()} put {pair} round the lines "
-                         "that a trainee shall write, then try again")
+    return own, files
+
+
+def _files(lab: str, form: str, own: dict[str, fences.Fence], files: list[str]) -> dict[str, str]:
+    """What the folder of the lab holds, by name."""
     place = max(((other.day, other.order) for other in catalogue.labs().values()), default=(1, 0))
-    first = next(iter(own.values()))
-    title = first.title or lab
-    script = next((file for file in files if "__main__" in _text(file)), "train.py")  # what is imported does nothing by itself
+    first, script = next(iter(own.values())), _script(files)
     run = '"--device cpu"' + (f', script="{script}"' if script != files[0] else "")
     run += ", small=False" if script != "train.py" else ""  # it may not have the switches of train.py
-    words = {"id": lab, "title": json.dumps(title, ensure_ascii=False), "day": place[0], "order": place[1] + 1,
-             "files": f"files = {json.dumps(files)}" if len(files) > 1 else f'file = "{files[0]}"', "fence": first.id,
-             "run": run}
-    made: dict[Path, str] = {
-        folder / "lab.toml": LAB.format(**words),
-        **{folder / "stub" / f"{name}.py": _stub(lab, fence, file) for file in files
-           for name, fence in catalogue.reference_fences(file).items() if name in own},
-        folder / "hints.md": HINTS.format(**words),
-        folder / "quiz.toml": QUIZ,
-        folder / "check.py": CHECK.format(**words),
-        folder / "wrong" / "example.py": f"# expect: TODO: what its message must match\n{_fenced(first.id, 'pass')}",
-        folder / "right" / "example.py": _fenced(first.id, first.body),
-        paths.share("notebooks", f"day{place[0]}_{place[1] + 1}_{lab}.ipynb"): _notebook(lab, title, files, script),
+    words = {
+        "id": lab, "title": json.dumps(_title(first.title or lab), ensure_ascii=False), "day": place[0], "order": place[1] + 1,
+        "files": f"files = {json.dumps(files)}" if len(files) > 1 else f'file = "{files[0]}"', "fence": first.id, "run": run,
+        "kits": fences.between(first.id, first.body).rstrip(),
     }
-    for path, content in made.items():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"cannot make {path.parent}: {error.strerror}") from None
-        textfile.write_bytes(path, content.encode())
-    catalogue.read(folder)
-    return [*(f"{path.relative_to(paths.PACKAGE.parent)}: new" for path in made),
-            "Next: write the TODOs in them; docs/authoring.md says how, with an example."]
+    stubs = [fences.between(name, _stub(lab, fence, file)) for file in files
+             for name, fence in catalogue.reference_fences(file).items() if name in own]
+    kind = f"{form.upper()}_" if form else ""
+    content = {"lab.toml": skeletons.LAB, "stub.py": getattr(skeletons, f"{kind}STUB") if form else "\n".join(stubs),
+               "hints.md": skeletons.HINTS, "quiz.toml": skeletons.QUIZ, "check.py": getattr(skeletons, f"{kind}CHECK"),
+               "answers.py": getattr(skeletons, f"{kind}ANSWERS")}
+    return {name: _filled(text, **words) for name, text in content.items()}
+
+
+def _filled(text: str, **words) -> str:
+    return Template(text).safe_substitute(words)
+
+
+def _title(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def _script(files: list[str]) -> str:
+    """The file that is run: what is imported does nothing by itself."""
+    return next((file for file in files if "__main__" in _text(file)), "train.py")
+
+
+def _write(path: Path, content: str) -> str:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {path.parent}: {error.strerror}") from None
+    textfile.write_bytes(path, content.encode())
+    return f"{path.relative_to(paths.PACKAGE.parent)}: new"
 
 
 def _stub(lab: str, fence, file: str) -> str:
@@ -125,28 +111,23 @@ def _text(file: str) -> str:
     return catalogue.reference(file).read_text(encoding="utf-8")
 
 
-def _fenced(name: str, body: str) -> str:
-    return f"# >>> {name}\n{body.rstrip()}\n# <<< {name}\n"
-
-
-def _notebook(lab: str, title: str, files: list[str], script: str) -> str:
-    links = " and ".join(f"[{file}]({file})" for file in files)
+def _notebook(lab: catalogue.Lab, script: str) -> str:
+    links = " and ".join(f"[{file}]({file})" for file in lab.files)
+    able = f"{notebooks.ABLE} TODO: what one can do after this lab."
     cells = [
-        ("markdown", f"# {title}\n\nTODO: what you will be able to do. Difficulty, minutes."),
+        ("markdown", f"{notebooks.heading(lab)}\n\n{able}\n\n{notebooks.times(lab)}"),
         ("code", "from dlojz import check, edit, jobs, predict, quiz, submit"),
-        ("markdown", "TODO: the idea, with a figure."),
-        ("code", f'predict("{lab}", "How many times faster?")'),
-        ("markdown", f'The next cell opens {links} where you write: search for `>>> {lab}`. Stuck? `hint("{lab}")`.'),
-        ("code", f'edit("{lab}")'),
-        ("code", f'check("{lab}")'),
-        ("code", f'job = submit("{script}", name="{lab}")  # TODO: its switches'),
-        ("code", f'quiz("{lab}")'),
-        ("markdown", "TODO: what to conclude, going further."),
+        ("markdown", "## TODO: what it is worth\n\nTODO: a number or a figure first, then why, in 120 words."),
+        ("code", f'predict("{lab.id}", "{lab.prediction.question}")'),
+        ("markdown", f"## Write it\n\nEach link of the next cell opens the file where you write. Or open {links} and search for "
+                     f"`>>> {lab.id}`.\n\n" + "\n".join([notebooks.TABLE, *notebooks.fence_rows(lab)])
+                     + f'\n\nSave, then check. Stuck? Run `hint("{lab.id}")` in a new cell (after `from dlojz import hint`).'),
+        ("code", f'edit("{lab.id}")'),
+        ("code", f'check("{lab.id}")'),
+        ("markdown", "## Measure it"),
+        ("code", f'job = submit("{script}", name="{lab.id}")  # TODO: its switches\njob'),
+        ("code", f'quiz("{lab.id}")'),
+        ("markdown", "## Take along\n\nTODO: what to conclude, and the same technique in 15 lines without the kit."),
     ]
-    rest = {"markdown": {}, "code": {"execution_count": None, "outputs": []}}
-    return json.dumps({
-        "cells": [{"cell_type": kind, "id": f"{lab}-{i}", "metadata": {}, "source": source.splitlines(True), **rest[kind]}
-                  for i, (kind, source) in enumerate(cells)],
-        "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
-        "nbformat": 4, "nbformat_minor": 5,
-    }, indent=1) + "\n"
+    content = [notebooks.cell(f"{lab.id}-{number}", kind, source) for number, (kind, source) in enumerate(cells, 1)]
+    return notebooks.dumped({"cells": content, "metadata": notebooks.KERNEL, "nbformat": 4, "nbformat_minor": 5})

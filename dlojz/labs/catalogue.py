@@ -1,12 +1,12 @@
 """The labs: each a folder here that holds a lab.toml. Nothing lists them; to add one is to add its folder.
 
     ID/lab.toml       what it is: `Lab`
-    ID/stub/FENCE.py  what stands in each of its fences before the trainee has written anything
+    ID/stub.py        what stands in each of its fences before the trainee has written anything: `dlojz.labs.answers`
     ID/hints.md       three steps, each under a ``## `` heading
     ID/quiz.toml      questions: `dlojz.labs.quiz`
     ID/check.py       decides from what the code does
     ID/calls.py       what the check calls in the trainee's files, where it doesn't run them: `Probe.call`
-    ID/wrong/ ID/right/   answers that prove the check
+    ID/answers.py     right and wrong answers that prove the check: `dlojz.labs.answers`
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import near, paths
-from ..errors import UsageError
-from . import fences, schema
+from ..system import paths, suggest, toml
+from ..system.errors import UsageError
+from . import fences
+from .answers import Answer, read_answers, read_stubs
 
 FOLDER = Path(__file__).resolve().parent
 SCALES = ("laptop", "gpu", "cluster")
+ENDS = ("FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY")
 
 
 def reference(file: str = "") -> Path:
@@ -50,8 +52,12 @@ def _numbers_by_scale(value) -> bool:
 
 
 def _by_scale(default):
-    return schema.key("a number above 0 for each scale, such as { laptop = 1.3, gpu = 1.5 }; scales are " + ", ".join(SCALES),
+    return toml.key("a number above 0 for each scale, such as { laptop = 1.3, gpu = 1.5 }; scales are " + ", ".join(SCALES),
                       _numbers_by_scale, default, lambda value: dict(value))
+
+
+def _is_end_by_name(value) -> bool:
+    return isinstance(value, dict) and all(state in ENDS for state in value.values())
 
 
 def _reasons_by_scale(value) -> bool:
@@ -66,16 +72,16 @@ class Goal:
     names. ``switches`` are those that the run must have been made with: without them it says nothing about the technique.
     """
 
-    run: str = schema.text("the name of a run, as in submit(…, name=\"amp\")")
-    against: str = schema.text("the name of the run to compare with")
-    measure: str = schema.choice("images_per_second", "device_images_per_second", "step_seconds", "memory_allocated",
+    run: str = toml.text("the name of a run, as in submit(…, name=\"amp\")")
+    against: str = toml.text("the name of the run to compare with")
+    measure: str = toml.choice("images_per_second", "device_images_per_second", "step_seconds", "memory_allocated",
                                  "host_memory", "joules_per_image", default="images_per_second")
     at_least: Mapping[str, float] | None = _by_scale(None)
     at_most: Mapping[str, float] | None = _by_scale(None)
-    none_for: Mapping[str, str] | None = schema.key('a reason for each scale without a goal, such as { laptop = "…" }',
+    none_for: Mapping[str, str] | None = toml.key('a reason for each scale without a goal, such as { laptop = "…" }',
                                                     lambda value: _reasons_by_scale(value), None)
-    differ: tuple[str, ...] = schema.words('a list of what the two runs differ in on purpose, such as ["processes"]', default=())
-    switches: tuple[str, ...] = schema.words('a list of switches that the run needs, such as ["amp"]', default=())
+    differ: tuple[str, ...] = toml.words('a list of what the two runs differ in on purpose, such as ["processes"]', default=())
+    switches: tuple[str, ...] = toml.words('a list of switches that the run needs, such as ["amp"]', default=())
 
     def problem(self):
         if (self.at_least is None) == (self.at_most is None):
@@ -94,10 +100,10 @@ class Asked:
     """What a trainee is asked to predict, and what stands beside it: ``ratio``, as in the lab's goal; ``memory``, the peak of its
     run in GB; ``none``, where no record holds it. ``at_most``: the whole, where the answer is a part, as 100 percent."""
 
-    question: str = schema.text(default="How many times faster?")
-    measure: str = schema.choice("ratio", "memory", "none", default="ratio")
-    unit: str = schema.text("a unit, such as \"%\", where the measure is none", "")
-    at_most: float | None = schema.number(default=None)
+    question: str = toml.text(default="How many times faster?")
+    measure: str = toml.choice("ratio", "memory", "none", default="ratio")
+    unit: str = toml.text("a unit, such as \"%\", where the measure is none", "")
+    at_most: float | None = toml.number(default=None)
 
     @property
     def example(self) -> float:
@@ -115,24 +121,26 @@ class Lab:
     """What lab.toml says; ``day`` and ``order`` say where it stands in the course, ``needs`` which labs come before it.
 
     ``files`` hold its fences, ``file`` is the first of them. ``notebook``: the lab in whose notebook it is checked, where it has
-    none of its own.
+    none of its own. ``ends``: the jobs of its notebook that are meant to end otherwise than COMPLETED, by name.
     """
 
-    id: str = schema.key("the name of its folder: small letters, digits and _", lambda value: is_id(value))
-    title: str = schema.text()
-    day: int = schema.whole(0, 9)
-    order: int = schema.whole(0, 99)
-    difficulty: int = schema.whole(1, 5)
-    importance: int = schema.whole(1, 5)
-    minutes: int = schema.whole(1, 600)
-    gpu_minutes: float = schema.number(default=0.0)
-    needs: tuple[str, ...] = schema.words('a list of labs, such as ["gpu"]', default=())
-    file: str = schema.key('a file of dlojz/reference, such as "train.py"', lambda value: _is_file(value), "")
-    files: tuple[str, ...] = schema.key('a list of files of dlojz/reference, such as ["train.py", "hunt/slow_feed.py"]',
+    id: str = toml.key("the name of its folder: small letters, digits and _", lambda value: is_id(value))
+    title: str = toml.text()
+    day: int = toml.whole(0, 9)
+    order: int = toml.whole(0, 99)
+    difficulty: int = toml.whole(1, 5)
+    importance: int = toml.whole(1, 5)
+    minutes: int = toml.whole(1, 600)
+    gpu_minutes: float = toml.number(default=0.0)
+    needs: tuple[str, ...] = toml.words('a list of labs, such as ["gpu"]', default=())
+    file: str = toml.key('a file of dlojz/reference, such as "train.py"', lambda value: _is_file(value), "")
+    files: tuple[str, ...] = toml.key('a list of files of dlojz/reference, such as ["train.py", "hunt/slow_feed.py"]',
                                         lambda value: _are_files(value), (), tuple)
-    notebook: str = schema.key("the id of another lab", lambda value: is_id(value), "")
-    goal: Goal | None = schema.table(Goal, None)  # noqa: RUF009
-    prediction: Asked = schema.table(Asked, Asked())  # noqa: RUF009
+    notebook: str = toml.key("the id of another lab", lambda value: is_id(value), "")
+    ends: Mapping[str, str] | None = toml.key('the state of each job that does not complete: { too_large = "OUT_OF_MEMORY" }',
+                                                lambda value: _is_end_by_name(value), None)
+    goal: Goal | None = toml.table(Goal, None)  # noqa: RUF009
+    prediction: Asked = toml.table(Asked, Asked())  # noqa: RUF009
     folder: Path = field(default=FOLDER)
 
     def problem(self):
@@ -161,25 +169,18 @@ class Lab:
 
     @functools.cached_property
     def stubs(self) -> dict[str, str]:
-        """What stands in each fence before anything is written. Raises UsageError where a fence has none."""
-        found = {}
-        for name in self.fences:
-            file = self.folder / "stub" / f"{name}.py"
-            try:
-                found[name] = file.read_text(encoding="utf-8")
-            except OSError as error:
-                why = f"the fence {name} of {self.file_of(name)} needs a stub"
-                raise UsageError(f"{file} cannot be read ({error.strerror}): {why}") from None
+        """What stands in each fence before anything is written, from stub.py. Raises UsageError where a fence has none."""
+        file = self.folder / "stub.py"
+        found, problems = read_stubs(_text(file), str(file), self.fences)
+        if problems:
+            raise problems[0]
         return found
 
     @functools.cached_property
     def hints(self) -> tuple[str, ...]:
         """The steps of hints.md, each the text under one ``## `` heading."""
         file = self.folder / "hints.md"
-        try:
-            content = file.read_text(encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+        content = _text(file)
         steps = tuple(step.strip("\n").rstrip() for step in re.split(r"(?m)^## .*$", content)[1:])
         if len(steps) != 3 or not all(steps):
             raise UsageError(f"{file} has {len(steps)} steps: expected three, each a text under a heading `## …`")
@@ -187,6 +188,22 @@ class Lab:
 
     def __str__(self) -> str:
         return f"{self.id} (day {self.day}: {self.title})"
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from None
+
+
+def answers(lab: Lab) -> list[Answer]:
+    """The answers that prove the check of a lab, from its answers.py. Raises UsageError."""
+    file = lab.folder / "answers.py"
+    found, problems = read_answers(_text(file), str(file), all_fences())
+    if problems:
+        raise problems[0]
+    return found
 
 
 def reference_fences(file: str) -> dict[str, fences.Fence]:
@@ -200,25 +217,30 @@ def _reference_fences(path: Path, name: str, _stamp: int) -> dict[str, fences.Fe
     return fences.all_of(path.read_text(encoding="utf-8"), name)
 
 
+def all_fences() -> set[str]:
+    """The ids of all fences of the reference."""
+    return {fence for name in files() for fence in reference_fences(name)}
+
+
 def read(folder: Path) -> Lab:
     """The lab of a folder. Raises UsageError with the file, the line and what was expected."""
     file = folder / "lab.toml"
-    lab = schema.load(Lab, file, folder=folder)
+    lab = toml.load(Lab, file, folder=folder)
     content = file.read_text(encoding="utf-8")
     if lab.id != folder.name:
-        raise schema.wrong(file, content, ("id",), f'id = "{lab.id}" in a folder called {folder.name}: they must be the same')
+        raise toml.wrong(file, content, ("id",), f'id = "{lab.id}" in a folder called {folder.name}: they must be the same')
     key, files = ("files", lab.files) if lab.files else ("file", (lab.file or "train.py",))
     lab = dataclasses.replace(lab, file=files[0], files=files)
     seen: dict[str, str] = {}
     for name in files:
         if not reference(name).is_file():
-            raise schema.wrong(file, content, (key,), f'{key}: "{name}" is not in {reference()}')
+            raise toml.wrong(file, content, (key,), f'{key}: "{name}" is not in {reference()}')
         found = lab.fences_in(name)
         if not found:
-            raise schema.wrong(file, content, ("id",), f"{name} has no fence `# >>> {lab.id}: …` or `# >>> {lab.id}.NAME: …`")
+            raise toml.wrong(file, content, ("id",), f"{name} has no fence `# >>> {lab.id}: …` or `# >>> {lab.id}.NAME: …`")
         for fence in found:
             if fence in seen:
-                raise schema.wrong(file, content, (key,), f"the fence {fence} is in {seen[fence]} and in {name}: rename one")
+                raise toml.wrong(file, content, (key,), f"the fence {fence} is in {seen[fence]} and in {name}: rename one")
             seen[fence] = name
     return lab
 
@@ -233,11 +255,11 @@ def labs() -> dict[str, Lab]:
             if other not in known or known[other].place >= lab.place:
                 file = lab.folder / "lab.toml"
                 why = "comes later in the course" if other in known else f"is no lab: there are {', '.join(known)}"
-                raise schema.wrong(file, file.read_text(encoding="utf-8"), ("needs",), f"needs {other!r}, which {why}")
+                raise toml.wrong(file, file.read_text(encoding="utf-8"), ("needs",), f"needs {other!r}, which {why}")
         if lab.notebook and (lab.notebook not in known or known[lab.notebook].notebook):
             file = lab.folder / "lab.toml"
             why = "has none of its own" if lab.notebook in known else f"is no lab: there are {', '.join(known)}"
-            raise schema.wrong(file, file.read_text(encoding="utf-8"), ("notebook",), f"notebook = {lab.notebook!r}, which {why}")
+            raise toml.wrong(file, file.read_text(encoding="utf-8"), ("notebook",), f"notebook = {lab.notebook!r}, which {why}")
     return known
 
 
@@ -251,7 +273,7 @@ def lab(name: str) -> Lab:
     known = labs()
     if isinstance(name, str) and name in known:
         return known[name]
-    raise UsageError(f"there is no lab {name!r}: {near.hint(name, known)}Labs are {', '.join(known)}")
+    raise UsageError(f"there is no lab {name!r}: {suggest.hint(name, known)}Labs are {', '.join(known)}")
 
 
 def before(lab: Lab) -> list[Lab]:

@@ -26,9 +26,10 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from .. import workspace
-from ..errors import UsageError
-from . import catalogue, fences, textfile
+from ..system import textfile
+from ..system.errors import UsageError
+from ..system.workspace import emptied
+from . import catalogue, fences, workspace
 from .outcome import CANNOT_CHECK, NOT_ATTEMPTED, SOLVED, WRONG, Outcome
 from .probe import Facts, HostLost, Limits, Probe, Session, Unfinished
 
@@ -73,7 +74,7 @@ def run_check(lab_id: str, folder: Path | str, limits: Limits | None = None, ses
 def _without_running(where: Places, contents: dict[str, textfile.TextFile]) -> tuple | None:
     """State and message where they can be told from the texts alone; else None."""
     if empty := [name for name, content in contents.items() if not content.text.strip()]:
-        return CANNOT_CHECK, f"{workspace.emptied(empty[0])}."
+        return CANNOT_CHECK, f"{emptied(empty[0])}."
     if where.not_attempted():
         first = next(iter(where.lab.fences))
         return NOT_ATTEMPTED, f"Its fences are as they came. The first is {first}, {where.line_of(first)}."

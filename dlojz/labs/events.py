@@ -18,8 +18,8 @@ import os
 import time
 from pathlib import Path
 
-from ..errors import UsageError
-from ..jobs import locks
+from ..system import locks
+from ..system.errors import UsageError
 
 NAME = "progress.jsonl"
 FIELDS = {"event": str, "lab": str, "outcome": str, "fences": str, "step": int, "by": str, "question": str}

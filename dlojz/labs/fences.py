@@ -16,8 +16,8 @@ import tokenize
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ..errors import UsageError
-from .textfile import line_end, lines
+from ..system.errors import UsageError
+from ..system.textfile import line_end, lines
 
 ID = r"[A-Za-z_]\w*(?:\.\w+)*"
 MARK = re.compile(rf"^(?P<indent>[ \t\f]*)#[ \t]*(?P<kind>>>>|<<<)[ \t]*(?P<id>{ID})[ \t]*(?::[ \t]*(?P<title>.*?))?[ \t]*$")
@@ -139,6 +139,11 @@ def replace(text: str, bodies: Mapping[str, str | Fence], name: str = "train.py"
             new = indented(body, fence.indent, line_end(text_lines[fence.first - 1]))
         text_lines[fence.first : fence.last - 1] = [new]
     return "".join(text_lines)
+
+
+def between(fence: str, body: str) -> str:
+    """A body between its two comments, as stub.py and answers.py hold it."""
+    return f"# >>> {fence}\n{body.rstrip()}\n# <<< {fence}\n"
 
 
 def indented(body: str, indent: str, end: str = "\n") -> str:

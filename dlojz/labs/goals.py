@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import records, summary
 from ..jobs.states import read_json
 from ..jobs.submission import numbered
+from ..training import records, summary
 from .catalogue import Goal, Lab
 
 WORDS = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
-from . import show
+from ..ui import messages
 
 SOLVED, WRONG, NOT_ATTEMPTED, CANNOT_CHECK = "SOLVED", "WRONG", "NOT_ATTEMPTED", "CANNOT_CHECK"
 STATES = (SOLVED, WRONG, NOT_ATTEMPTED, CANNOT_CHECK)
 EXIT_CODES = {SOLVED: 0, WRONG: 1, CANNOT_CHECK: 2, NOT_ATTEMPTED: 3}
 TITLES = {SOLVED: "solved", WRONG: "not yet right", NOT_ATTEMPTED: "not attempted yet", CANNOT_CHECK: "cannot be checked"}
-COLOURS = {SOLVED: show.GOOD, WRONG: show.BAD, NOT_ATTEMPTED: show.QUIET, CANNOT_CHECK: show.CARE}
+COLOURS = {SOLVED: messages.GOOD, WRONG: messages.BAD, NOT_ATTEMPTED: messages.QUIET, CANNOT_CHECK: messages.CARE}
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Outcome:
 
     def _repr_html_(self) -> str:
         colour = COLOURS[self.state]
-        parts = [show.headline(self.title, colour)]
-        parts += [f"<div>{show.linked(line)}</div>" for line in self.message.splitlines()]
+        parts = [messages.headline(self.title, colour)]
+        parts += [f"<div>{messages.linked(line)}</div>" for line in self.message.splitlines()]
         for label, sentences in (("Verified", self.verified), ("Not verified here", self.unverified)):
             parts += [f"<div style='opacity:.75'>{label}: {html.escape(sentence)}.</div>" for sentence in sentences]
         return f"<div style='border-left:4px solid {colour};padding:2px 10px;margin:4px 0'>{''.join(parts)}</div>"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..views.page import View
-from ..views.svg import BLUE, GREEN, ORANGE, PINK, SKY, Svg
+from ..ui.page import View
+from ..ui.svg import BLUE, GREEN, ORANGE, PINK, SKY, Svg
 
 STEPS = (
     ("edit", "train.py", "a few lines between", "two comments", BLUE),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..jobs.submission import numbered
-from ..views import words
+from ..ui import words
 from . import goals
 from .catalogue import Asked, Lab
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import workspace
-from ..errors import UsageError
-from . import catalogue, events, goals, predictions, questions, show, verbs
+from ..system import workspace
+from ..system.errors import UsageError
+from ..ui import messages
+from . import catalogue, events, goals, predictions, questions, verbs
 from .catalogue import Lab
 
-COLOURS = {"solved": show.GOOD, "wrong": show.BAD, "can't be checked": show.CARE}
+COLOURS = {"solved": messages.GOOD, "wrong": messages.BAD, "can't be checked": messages.CARE}
 HEAD = ["lab", "state", "tries", "hints", "quiz", "predicted", "measured", "goal"]
 
 
@@ -109,7 +110,7 @@ def _state(lab: Lab, mine: list[dict], here: Path) -> str:
     return f"{said}, changed since" if last["outcome"] in ("solved", "wrong") else "not checked"
 
 
-class Progress(show.Shown):
+class Progress(messages.Shown):
     """The table of labs; ``rows`` are its `Standing`s."""
 
     def __init__(self, rows: list[Standing], note: str = ""):
@@ -122,9 +123,9 @@ class Progress(show.Shown):
         notes += [note] if note else []
         title = f"{solved} of {len(rows)} labs solved, {reached} goals reached" if reached != 1 else \
             f"{solved} of {len(rows)} labs solved, 1 goal reached"
-        page = show.table_html(head, cells, [COLOURS.get(row.state, show.QUIET) for row in rows])
-        super().__init__("\n".join([show.table(head, cells), "", title, *notes]),
-                         show.headline(title) + page + show.lines(*notes))
+        page = messages.table_html(head, cells, [COLOURS.get(row.state, messages.QUIET) for row in rows])
+        super().__init__("\n".join([messages.table(head, cells), "", title, *notes]),
+                         messages.headline(title) + page + messages.lines(*notes))
 
 
 def progress() -> Progress:

@@ -15,8 +15,9 @@ import math
 import re
 from dataclasses import dataclass
 
-from ..errors import UsageError
-from . import schema, show
+from ..system import toml
+from ..system.errors import UsageError
+from ..ui import messages
 from .catalogue import Lab
 
 Answer = str | float | tuple[str, ...]
@@ -34,15 +35,15 @@ def _frozen(answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    id: str = schema.key("a name: small letters, digits and _",
+    id: str = toml.key("a name: small letters, digits and _",
                          lambda value: isinstance(value, str) and re.fullmatch(r"[a-z][a-z0-9_]*", value) is not None)
-    kind: str = schema.choice("one", "several", "number")
-    text: str = schema.text()
-    answer: Answer = schema.key("an option, a list of options, or a number", _is_answer, convert=_frozen)  # noqa: RUF009
-    options: tuple[str, ...] = schema.words("a list of texts, one for each option", ())
-    tolerance: float = schema.number(default=0.0)
-    unit: str = schema.text("a unit, such as \"MB\"", "")
-    explanation: str = schema.text()
+    kind: str = toml.choice("one", "several", "number")
+    text: str = toml.text()
+    answer: Answer = toml.key("an option, a list of options, or a number", _is_answer, convert=_frozen)  # noqa: RUF009
+    options: tuple[str, ...] = toml.words("a list of texts, one for each option", ())
+    tolerance: float = toml.number(default=0.0)
+    unit: str = toml.text("a unit, such as \"MB\"", "")
+    explanation: str = toml.text()
 
     def problem(self):
         """What the keys can't say one by one."""
@@ -108,18 +109,20 @@ class Question:
             return f"{answer:g}{f' {self.unit}' if self.unit else ''}"
         return "; ".join(answer) if isinstance(answer, tuple) else answer
 
-    def verdict(self, given: Answer) -> show.Shown:
+    def verdict(self, given: Answer) -> messages.Shown:
         """What is said after an answer: right or not, what is right, why."""
         right, answer = self.right(given), self.say(self.answer)
         text = f"Yours: {self.say(given)}. {'Right.' if right else f'Not right. The answer: {answer}.'} {self.explanation}"
-        colour = show.GOOD if right else show.BAD
-        page = show.headline("Right." if right else f"Not right. The answer: {answer}", colour) + show.markdown(self.explanation)
-        return show.Shown(show.fill(text), f'<div style="border-left: 3px solid {colour}; padding-left: 8px">{page}</div>')
+        colour = messages.GOOD if right else messages.BAD
+        page = messages.headline("Right." if right else f"Not right. The answer: {answer}", colour)
+        page += messages.markdown(self.explanation)
+        return messages.Shown(messages.fill(text),
+                              f'<div style="border-left: 3px solid {colour}; padding-left: 8px">{page}</div>')
 
 
 @dataclass(frozen=True)
 class Sheet:
-    question: tuple[Question, ...] = schema.tables(Question)
+    question: tuple[Question, ...] = toml.tables(Question)
 
 
 def read(lab: Lab) -> tuple[Question, ...]:
@@ -127,12 +130,12 @@ def read(lab: Lab) -> tuple[Question, ...]:
     file = lab.folder / "quiz.toml"
     if not file.exists():
         return ()
-    found = schema.load(Sheet, file).question
+    found = toml.load(Sheet, file).question
     twice = [one.id for i, one in enumerate(found) if one.id in [other.id for other in found[:i]]]
     if twice:
         index = max(i for i, one in enumerate(found) if one.id == twice[0])
         content = file.read_text(encoding="utf-8")
-        raise schema.wrong(file, content, ("question", index, "id"), f"the id {twice[0]!r} is there twice")
+        raise toml.wrong(file, content, ("question", index, "id"), f"the id {twice[0]!r} is there twice")
     return found
 
 

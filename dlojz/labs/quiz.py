@@ -1,6 +1,6 @@
 """`quiz` and `predict`: what a trainee answers while a job waits or runs, kept in progress.jsonl.
 
-What is shown is a form of ipywidgets where somebody can see it (`dlojz.labs.forms`), and text anywhere else; answers given
+What is shown is a form of ipywidgets where somebody can see it (`dlojz.labs.widgets`), and text anywhere else; answers given
 earlier are shown in both, from the file.
 """
 
@@ -10,10 +10,11 @@ import html
 import textwrap
 from pathlib import Path
 
-from .. import near, workspace
-from ..errors import UsageError
-from ..jobs.watch import plain_wanted
-from . import catalogue, events, goals, predictions, questions, show
+from ..system import suggest, workspace
+from ..system.errors import UsageError
+from ..ui import messages
+from ..ui.notebook import plain_wanted
+from . import catalogue, events, goals, predictions, questions
 from .catalogue import Lab
 from .questions import Answer, Question
 
@@ -31,17 +32,17 @@ class Quiz:
             self.questions = tuple(question for question in self.questions if question.id == named)
             if not self.questions:
                 known = [question.id for question in questions.read(lab)]
-                raise UsageError(f"the quiz of {lab.id} has no question {only!r}: {near.hint(only, known)}"
+                raise UsageError(f"the quiz of {lab.id} has no question {only!r}: {suggest.hint(only, known)}"
                                  f"There are {', '.join(known)}")
         self.given: dict[str, Answer] = questions.answers(events.read(here), lab, self.questions)
 
-    def answer(self, question: str, *answer) -> show.Shown:
+    def answer(self, question: str, *answer) -> messages.Shown:
         """Answer a question: with an option or its letter, several of them, or a number. Raises UsageError."""
         named = self._id(question)
         asked = next((each for each in self.questions if each.id == named), None)
         if asked is None:
             known = [each.id for each in self.questions]
-            raise UsageError(f"there is no question {question!r}: {near.hint(question, known)}There are {', '.join(known)}")
+            raise UsageError(f"there is no question {question!r}: {suggest.hint(question, known)}There are {', '.join(known)}")
         given = asked.given(answer[0] if len(answer) == 1 else list(answer))
         right = asked.right(given)
         lost = events.note(self.here, "quiz", self.lab.id, question=asked.id, answer=given, right=right)
@@ -63,7 +64,7 @@ class Quiz:
         parts = [f"Quiz {self.lab.id}: {self.score}"]
         for number, question in enumerate(self.questions, 1):
             several = " (one or more)" if question.kind == "several" else ""
-            parts.append(f"{number}. {show.fill(question.text)}{several}   [{question.id}]")
+            parts.append(f"{number}. {messages.fill(question.text)}{several}   [{question.id}]")
             for letter, option in zip("abcdefghijklmnopqrstuvwxyz", question.options):
                 parts.append(textwrap.fill(option, 110, initial_indent=f"   {letter}  ", subsequent_indent="      "))
             if question.id in self.given:
@@ -77,19 +78,19 @@ class Quiz:
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
-        rows = [show.headline(f"Quiz {self.lab.id}: {self.score}")]
+        rows = [messages.headline(f"Quiz {self.lab.id}: {self.score}")]
         for number, question in enumerate(self.questions, 1):
             options = "".join(f"<li>{html.escape(option)}</li>" for option in question.options)
-            rows.append(f"<p>{number}. {show.inline(question.text)}</p>")
+            rows.append(f"<p>{number}. {messages.inline(question.text)}</p>")
             rows.append(f'<ol style="list-style-type: lower-alpha">{options}</ol>' if options else "")
             if question.id in self.given:
                 rows.append(question.verdict(self.given[question.id]).page)
-        return f'<div style="{show.BOX}">{"".join(rows)}</div>'
+        return f'<div style="{messages.BOX}">{"".join(rows)}</div>'
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         if plain_wanted():
             return {"text/plain": repr(self)}
-        from .forms import quiz_form
+        from .widgets import quiz_form
 
         return quiz_form(self)._repr_mimebundle_() | {"text/plain": repr(self)}
 
@@ -154,12 +155,12 @@ class Prediction:
         return f"{self.question} ({self.lab.id}) {self.status}{how}"
 
     def _repr_html_(self) -> str:
-        return f'<div style="{show.BOX}">{show.headline(self.question)}{html.escape(self.status)}</div>'
+        return f'<div style="{messages.BOX}">{messages.headline(self.question)}{html.escape(self.status)}</div>'
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         if plain_wanted():
             return {"text/plain": repr(self)}
-        from .forms import prediction_form
+        from .widgets import prediction_form
 
         return prediction_form(self)._repr_mimebundle_() | {"text/plain": repr(self)}
 

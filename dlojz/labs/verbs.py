@@ -14,12 +14,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import near, workspace
-from ..errors import UsageError
-from ..jobs.watch import plain_wanted
-from . import catalogue, events, fences, show, textfile
+from ..system import suggest, textfile, workspace
+from ..system.errors import UsageError
+from ..system.workspace import emptied
+from ..ui import messages
+from ..ui.notebook import plain_wanted
+from . import catalogue, events, fences
 from .catalogue import Lab
 from .outcome import CANNOT_CHECK, Outcome
+from .workspace import missing
 
 Texts = dict[str, textfile.TextFile]  # the files of a lab, by name
 
@@ -50,9 +53,9 @@ class Target:
         try:
             content = textfile.read(self.here / file)
         except FileNotFoundError:
-            raise workspace.missing(self.here, file) from None
+            raise missing(self.here, file) from None
         if not content.text.strip():
-            raise workspace.emptied(file)
+            raise emptied(file)
         return content
 
     def found(self, texts: Texts) -> dict[str, fences.Fence]:
@@ -110,7 +113,7 @@ def target(name: str) -> Target:
     if isinstance(name, str) and name not in catalogue.labs() and catalogue.is_id(name.split(".")[0]) and "." in name:
         lab = catalogue.lab(name.split(".")[0])
         if name not in lab.fences:
-            guess = near.hint(name, lab.fences)
+            guess = suggest.hint(name, lab.fences)
             raise UsageError(f"the lab {lab.id} has no fence {name!r}: {guess}There are {', '.join(lab.fences)}")
         return Target(lab, here, (name,))
     lab = catalogue.lab(name)
@@ -123,7 +126,7 @@ def fingerprint(found: dict[str, fences.Fence]) -> str:
                           .encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def edit(lab: str) -> show.Shown:
+def edit(lab: str) -> messages.Shown:
     """Where to write: the fences of a lab (or one), each as a link that opens its file there. Raises UsageError."""
     at = target(lab)
     found = at.found(at.read())
@@ -133,9 +136,10 @@ def edit(lab: str) -> show.Shown:
         state = "as it came" if fences.same(fence.body, at.lab.stubs[name]) else "written"
         texts.append([f"{file}:{fence.first}", name, title, state])
         # An editor scrolls no further than it must, and shows the line as its lowest: so the fence's last one, to see all of it.
-        there = show.link(os.path.relpath(at.here / file), max(fence.first + 1, fence.last - 1), f"{file}, line {fence.first}")
+        line = max(fence.first + 1, fence.last - 1)
+        there = messages.link(os.path.relpath(at.here / file), line, f"{file}, line {fence.first}")
         rows.append([there, f"<code>{html.escape(name)}</code>", html.escape(title), state])
-    return show.Shown(show.table(["where", "fence", "what it does", "state"], texts), show.rows_html(rows))
+    return messages.Shown(messages.table(["where", "fence", "what it does", "state"], texts), messages.rows_html(rows))
 
 
 def check(lab: str) -> Outcome:
@@ -146,7 +150,7 @@ def check(lab: str) -> Outcome:
     at = target(lab)
     lacking = next((file for file in at.lab.files if not (at.here / file).exists()), None)
     if lacking:
-        return _noted(at, Outcome(at.lab.id, CANNOT_CHECK, f"{workspace.missing(at.here, lacking)}."), "")
+        return _noted(at, Outcome(at.lab.id, CANNOT_CHECK, f"{missing(at.here, lacking)}."), "")
     old, stood = workspace.older(at.here), ""
     try:
         stood = fingerprint(at.found(at.read()))
@@ -167,7 +171,7 @@ def _noted(at: Target, outcome: Outcome, stood: str) -> Outcome:
     return dataclasses.replace(outcome, message=f"{outcome.message}\n{lost}".lstrip("\n")) if lost else outcome
 
 
-def hint(lab: str, step: int | None = None) -> show.Shown:
+def hint(lab: str, step: int | None = None) -> messages.Shown:
     """The next of the three hints of a lab; or one of those that were shown already. Raises UsageError."""
     at = target(lab)
     steps = at.lab.hints
@@ -185,11 +189,11 @@ def hint(lab: str, step: int | None = None) -> show.Shown:
     number, option = (f", step={step + 1}", f" --step {step + 1}") if lost else ("", "")
     more = (f'the next one: hint("{at.lab.id}"{number}), in a shell dlojz hint {at.lab.id}{option}' if step < len(steps) else
             f'there are no more hints; diff("{at.lab.id}") shows yours beside the kit\'s')
-    page = show.headline(title) + show.markdown(steps[step - 1]) + show.lines(more)
-    return show.Shown(f"{title}\n\n{steps[step - 1]}\n\n({more})", page).also(lost)
+    page = messages.headline(title) + messages.markdown(steps[step - 1]) + messages.lines(more)
+    return messages.Shown(f"{title}\n\n{steps[step - 1]}\n\n({more})", page).also(lost)
 
 
-def diff(lab: str) -> show.Shown:
+def diff(lab: str) -> messages.Shown:
     """The fences of a lab (or one fence), the trainee's beside the kit's. Progress notes that the solution was seen."""
     at = target(lab)
     found = at.found(at.read())
@@ -200,27 +204,27 @@ def diff(lab: str) -> show.Shown:
         head = f"{name}: {kits.title} ({at.lab.file_of(name)}, lines {yours.first} to {yours.last})"
         same = " The same program." if fences.same(yours.body, kits.body) else ""
         titles = ("yours", "the kit's")
-        texts.append(f"{head}{same}\n{show.side_by_side(textfile.shown(yours.body), kits.body, titles)}")
-        pages.append(show.headline(head + same) + show.side_by_side_html(yours.body, kits.body, titles))
-    return show.Shown("\n\n".join(texts), "".join(pages)).also(lost)
+        texts.append(f"{head}{same}\n{messages.side_by_side(textfile.shown(yours.body), kits.body, titles)}")
+        pages.append(messages.headline(head + same) + messages.side_by_side_html(yours.body, kits.body, titles))
+    return messages.Shown("\n\n".join(texts), "".join(pages)).also(lost)
 
 
-class Question(show.Shown):
+class Question(messages.Shown):
     """Nothing has been done: a notebook shows a button that does it, anything else says how."""
 
     def __init__(self, words: str, how: str, yes: str, act):
-        super().__init__(f"{words} {how}", show.lines(words, how))
+        super().__init__(f"{words} {how}", messages.lines(words, how))
         self.words, self.yes, self.act = words, yes, act
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         if plain_wanted():
             return {"text/plain": self.text}
-        from .forms import question_form
+        from .widgets import question_form
 
         return question_form(self.words, self.yes, self.act)._repr_mimebundle_() | {"text/plain": self.text}
 
 
-def solve(lab: str, yes: bool = False) -> show.Shown:
+def solve(lab: str, yes: bool = False) -> messages.Shown:
     """Put the kit's solution into the fences of a lab (or one fence). Asks first, unless ``yes``; what stood there is kept.
 
     Progress notes that the solution was seen. Raises UsageError.
@@ -229,14 +233,14 @@ def solve(lab: str, yes: bool = False) -> show.Shown:
     name = lab if len(at.names) == 1 else at.lab.id
     found = at.found(at.read())
     if at.same_as_kit(found):
-        return show.Shown(f"{name}: the kit's solution stands in {at.place} already. Nothing was changed.")
+        return messages.Shown(f"{name}: the kit's solution stands in {at.place} already. Nothing was changed.")
     words = f"This puts the kit's solution of {name} into {at.place}, and your progress notes that you have seen it."
     if not at.untouched(found):
         words += " What you wrote there is kept in backup/."
     if not yes and plain_wanted() and _at_a_terminal():
         yes = input(f"{words} Go on? [y/N] ").strip().lower() in ("y", "yes")
         if not yes:
-            return show.Shown("Nothing was changed.")
+            return messages.Shown("Nothing was changed.")
     if not yes:
         how = f'Nothing was changed. To do so: solve("{name}", yes=True), in a shell `dlojz solve --yes {name}`'
         return Question(words, how, f"Put the solution of {name} into {at.place}", lambda: _solve(name))
@@ -249,7 +253,7 @@ def _at_a_terminal() -> bool:
     return getattr(shell, "kernel", None) is None and sys.stdin is not None and sys.stdin.isatty()
 
 
-def _solve(name: str) -> show.Shown:
+def _solve(name: str) -> messages.Shown:
     at = target(name)
     texts = at.read()
     found = at.found(texts)
@@ -258,15 +262,15 @@ def _solve(name: str) -> show.Shown:
     words = f"{name}: the kit's solution stands in {at.place} now.{kept} Is your editor open? Let it load the file again."
     bodies = [(each, at.lab.fences[each].body) for each in at.names]
     text = "\n\n".join(f"{each}:\n{_indented(body)}" for each, body in bodies)
-    page = "".join(show.headline(each) + show.code(body) for each, body in bodies)
-    return show.Shown(f"{words}\n\n{text}", show.headline(words) + page)
+    page = "".join(messages.headline(each) + messages.code(body) for each, body in bodies)
+    return messages.Shown(f"{words}\n\n{text}", messages.headline(words) + page)
 
 
 def _indented(body: str) -> str:
     return "\n".join(f"    {line}".rstrip() for line in body.rstrip("\n").split("\n"))
 
 
-def reset(lab: str, file: bool = False) -> show.Shown:
+def reset(lab: str, file: bool = False) -> messages.Shown:
     """Put the stub back into the fences of a lab (or one fence); what stood there is kept.
 
     ``file=True`` lays the whole file out anew (all of the lab's, where it has several), for one that is damaged: with what can be
@@ -275,14 +279,14 @@ def reset(lab: str, file: bool = False) -> show.Shown:
     at = target(lab)
     name = lab if len(at.names) == 1 else at.lab.id
     if file:
-        return show.Shown("\n".join(_reset_file(at, each) for each in at.files))
+        return messages.Shown("\n".join(_reset_file(at, each) for each in at.files))
     mine = at.read()
     found = at.found(mine)
     if at.untouched(found) and all(found[each].body.strip() == at.lab.stubs[each].strip() for each in at.names):
-        return show.Shown(f"{name}: its fences in {at.place} are as they were laid down. Nothing was changed.")
+        return messages.Shown(f"{name}: its fences in {at.place} are as they were laid down. Nothing was changed.")
     kept = at.put(mine, {each: at.lab.stubs[each] for each in at.names}, "reset", True)
     lost = events.note(at.here, "reset", at.lab.id)
-    return show.Shown(f"{name}: the stub stands in {at.place} again.{kept}").also(lost)
+    return messages.Shown(f"{name}: the stub stands in {at.place} again.{kept}").also(lost)
 
 
 def _reset_file(at: Target, name: str) -> str:
@@ -305,16 +309,16 @@ def _reset_file(at: Target, name: str) -> str:
     return "\n".join([f"{name}: laid out anew{taken}.{stubs}{kept}", *filter(None, unkept[:1])])
 
 
-class CaughtUp(show.Shown):
+class CaughtUp(messages.Shown):
     """What was done for each lab; ``ready`` where none had to be left alone."""
 
     def __init__(self, goal: str, said: list[str], ready: bool):
         title = f"Ready for {goal}: what comes before it" if ready else f"Not ready for {goal} yet: mend what was left alone"
-        super().__init__("\n".join([title, *(f"  {line}" for line in said)]), show.headline(title) + show.lines(*said))
+        super().__init__("\n".join([title, *(f"  {line}" for line in said)]), messages.headline(title) + messages.lines(*said))
         self.ready = ready
 
 
-def catch_up(lab: str) -> show.Shown:
+def catch_up(lab: str) -> messages.Shown:
     """Solve what comes before a lab, where it isn't solved, so that this lab can be done. All else in the files stays.
 
     What the trainee has written and what its check accepts is kept as it is. Raises UsageError.
@@ -323,7 +327,7 @@ def catch_up(lab: str) -> show.Shown:
     here = workspace.find()
     earlier = catalogue.before(goal)
     if not earlier:
-        return show.Shown(f"Nothing comes before {goal.id}.")
+        return messages.Shown(f"Nothing comes before {goal.id}.")
     said, ready = [], True
     for each in earlier:
         at = target(each.id)

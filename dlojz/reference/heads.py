@@ -12,7 +12,8 @@ from torch import nn
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
-from dlojz import distributed, faults, records, switches, todo  # noqa: F401
+from dlojz import todo  # noqa: F401
+from dlojz.training import distributed, failures, options, records
 
 POINTS, CLASSES = 64, 8  # numbers in a point, classes of a task
 
@@ -37,7 +38,7 @@ def batches_of(procs, args):
 
 
 def train(args, procs, run, record):
-    say = faults.say if procs.is_main else lambda *text: None
+    say = failures.say if procs.is_main else lambda *text: None
     device = torch.device("cuda", procs.local_rank % torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -59,7 +60,7 @@ def train(args, procs, run, record):
     record.write("start", flush=True, args=vars(args), world_size=procs.world_size, total_steps=len(batches), warmup_steps=0)
     picked = torch.Generator().manual_seed(1)  # the same on all processes: all use the same head in a step
     sums = torch.zeros(3, device=device)  # loss, steps, correct
-    watch = faults.Watch(say, len(batches))
+    watch = failures.Watch(say, len(batches))
     with together:  # in here no collectives but DDP's own: a process that has run out of batches answers to no others
         for step, (points, labels) in enumerate(batches, 1):
             head = int(torch.randint(args.heads, (), generator=picked))
@@ -72,7 +73,7 @@ def train(args, procs, run, record):
             sums += torch.stack([loss.detach(), torch.ones_like(loss), (outputs.argmax(1) == label).float().mean()])
             record.write("step", step=step, images=len(label) * procs.world_size)
             watch([])
-    faults.say(f"process {procs.rank}: {sums[1]:.0f} steps with {len(batches)} batches")
+    failures.say(f"process {procs.rank}: {sums[1]:.0f} steps with {len(batches)} batches")
     low, high = (nn.utils.parameters_to_vector(net.parameters()).detach() for _ in range(2))
     if procs.world_size > 1:
         dist.all_reduce(sums)
@@ -87,8 +88,8 @@ def train(args, procs, run, record):
 
 
 if __name__ == "__main__":
-    with faults.reported() as (procs, record):
-        parser = switches.Parser(description=__doc__.split("\n")[0], allow_abbrev=False)
+    with failures.reported() as (procs, record):
+        parser = options.Parser(description=__doc__.split("\n")[0], allow_abbrev=False)
         parser.add_argument("--heads", type=int, default=4)
         parser.add_argument("--batches", type=int, default=100, help="of the process that has the fewest (%(default)s)")
         parser.add_argument("-b", "--batch-size", type=int, default=32, help="points per process and step (%(default)s)")

@@ -25,16 +25,18 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, Subset
 
-from dlojz import checkpoint, data, distributed, faults, machine, memory, records, summary, switches, todo  # noqa: F401
-from dlojz.chronometer import Chronometer
-from dlojz.errors import UsageError
-from dlojz.sites import sizes
+from dlojz import data, todo  # noqa: F401
+from dlojz.system import machine
+from dlojz.system.errors import UsageError
+from dlojz.system.sites import sizes
+from dlojz.training import activation_checkpointing, checkpoint, distributed, failures, options, records, summary
+from dlojz.training.chronometer import Chronometer
 
 
 # ---------------------------------------------------------------------------------------------------------- arguments
 def arguments(argv=None):
     size = sizes()  # what is sensible on this machine: see `dlojz sites`
-    parser = switches.Parser(description=__doc__.split("\n")[0], epilog=__doc__.strip().split("\n")[-1], allow_abbrev=False)
+    parser = options.Parser(description=__doc__.split("\n")[0], epilog=__doc__.strip().split("\n")[-1], allow_abbrev=False)
     add, switch = parser.add_argument, argparse.BooleanOptionalAction
     add("--model", default=size.model, help="a classification model of torchvision (%(default)s)")
     add("--data", default="photos", help="a folder with train/ and val/, `photos` (made by the kit) or `random` (%(default)s)")
@@ -58,7 +60,7 @@ def arguments(argv=None):
     add("--amp", choices=["off", "bf16", "fp16"], default="off", help="automatic mixed precision")
     add("--clip-grad", type=float, metavar="NORM", help="scale the gradient down to this norm")
     add("--channels-last", action="store_true", help="keep images and weights as NHWC in memory")
-    add("--compile", nargs="?", const="default", metavar="MODE", choices=switches.COMPILE_MODES, help="torch.compile")
+    add("--compile", nargs="?", const="default", metavar="MODE", choices=options.COMPILE_MODES, help="torch.compile")
     add("--num-workers", type=int, default=0, help="processes that load images; 0: the training process itself")
     add("--persistent-workers", action=switch, default=False, help="keep them between epochs")
     add("--pin-memory", action=switch, default=False, help="hand batches over in page-locked memory")
@@ -82,9 +84,9 @@ def arguments(argv=None):
 
 # ----------------------------------------------------------------------------------------------------------- training
 def train(args, procs, notes, run, record):
-    say = faults.say if procs.is_main else lambda *text: None
+    say = failures.say if procs.is_main else lambda *text: None
     torch.manual_seed(args.seed)
-    stop_signals = faults.catch_signals()
+    stop_signals = failures.catch_signals()
 
     # >>> gpu.device: the device of this process
     device = torch.device("cuda", procs.local_rank % torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
@@ -120,7 +122,7 @@ def train(args, procs, notes, run, record):
         loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor, "pin_memory": args.pin_memory,
                    "persistent_workers": args.persistent_workers}
         # <<< dataloader
-        loading |= {"batch_size": args.batch_size, "worker_init_fn": faults.leave_signals_to_trainer,
+        loading |= {"batch_size": args.batch_size, "worker_init_fn": failures.leave_signals_to_trainer,
                     "generator": torch.Generator()}  # their own, so that they draw nothing from the model's random numbers
         train_loader = DataLoader(train_set, sampler=sampler, drop_last=args.drop_last, **loading,
                                   collate_fn=augment.in_loader(args, classes, procs.rank))
@@ -133,10 +135,10 @@ def train(args, procs, notes, run, record):
         raise UsageError(f"{len(train_set)} images are no batch of {args.batch_size} a process: take a smaller --batch-size")
     total_steps = args.test_steps if args.test else args.epochs * steps_per_epoch
     epoch_lengths = [min(steps_per_epoch, total_steps - first) for first in range(0, total_steps, steps_per_epoch)]
-    notes += switches.settle_epoch(args, epoch_lengths[0], 0 if train_set is None else len(sampler))
+    notes += options.settle_epoch(args, epoch_lengths[0], 0 if train_set is None else len(sampler))
 
     # ----------------------------------------------------------------------------------------------------------- model
-    net = torchvision.models.get_model(args.model, weights=None, num_classes=classes, **switches.for_model(args))
+    net = torchvision.models.get_model(args.model, weights=None, num_classes=classes, **options.for_model(args))
     # >>> gpu.model: the model goes to the device
     net = net.to(device)
     # <<< gpu.model
@@ -148,7 +150,7 @@ def train(args, procs, notes, run, record):
     if args.sync_bn:
         net = nn.SyncBatchNorm.convert_sync_batchnorm(net)
     # <<< ddp.sync_bn
-    if args.checkpoint_activations and not memory.checkpoint_activations(net):
+    if args.checkpoint_activations and not activation_checkpointing.checkpoint_activations(net):
         notes.append("--checkpoint-activations has no effect: this model has no repeated blocks")
     model = net  # `net` keeps the plain parameter names, `model` may be wrapped
     # >>> ddp.wrap: average gradients over the processes
@@ -176,8 +178,8 @@ def train(args, procs, notes, run, record):
 
     parts = {"model": net, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
     sums = torch.zeros(4, device=device)  # loss x images, correct, images, wishes to stop: on the device, so that nothing waits
-    place = {"step": 0, "epoch": 0, "position": 0, "same": switches.fixed(args, procs, total_steps)}
-    if faults.to_resume(run / "checkpoint.pt", args.resume, procs.is_main):
+    place = {"step": 0, "epoch": 0, "position": 0, "same": options.fixed(args, procs, total_steps)}
+    if failures.to_resume(run / "checkpoint.pt", args.resume, procs.is_main):
         checkpoint.load(run / "checkpoint.pt", parts, sums, place, procs.rank)
     elif args.resume:
         notes.append("--resume has no effect: there is no checkpoint in the run's folder yet")
@@ -187,7 +189,7 @@ def train(args, procs, notes, run, record):
         sys.exit(0)
     chronometer = Chronometer(record, device, total_steps=total_steps, first_step=step, phases=args.chronometer,
                               ranges=args.profile)
-    record.write("start", flush=True, **machine.describe(device), **switches.describe(args, procs), notes=notes, resumed_at=step,
+    record.write("start", flush=True, **machine.describe(device), **options.describe(args, procs), notes=notes, resumed_at=step,
                  parameters=sum(p.numel() for p in net.parameters()), steps_per_epoch=steps_per_epoch, epochs=len(epoch_lengths),
                  epoch_images=train_set and len(train_set), total_steps=total_steps, warmup_steps=chronometer.warmup_steps)
     planned = f"steps {step + 1} to {total_steps}" if step < total_steps else "the last validation"
@@ -199,12 +201,12 @@ def train(args, procs, notes, run, record):
         active = max(1, min(5, left - 1))  # fewer where fewer will run, so that there is a trace all the same
         warmup = min(3, left - active)
         schedule = torch.profiler.schedule(wait=min(5, left - active - warmup), warmup=warmup, active=active, repeat=1)
-        ready = faults.trace_writer(run / "trace.json.gz", record)
+        ready = failures.trace_writer(run / "trace.json.gz", record)
         profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=ready, record_shapes=True)  # sizes tell bytes, FLOPs
     # <<< profiler.start
 
     # ------------------------------------------------------------------------------------------------------------ loop
-    watch, stopping, saved = faults.Watch(say, total_steps), False, step
+    watch, stopping, saved = failures.Watch(say, total_steps), False, step
     with profiler:
         for epoch in range(place["epoch"], len(epoch_lengths)):
             model.train()
@@ -305,7 +307,7 @@ def train(args, procs, notes, run, record):
     say(summary.text(records.read(run)))
     if dist.is_initialized():
         dist.destroy_process_group()
-    sys.exit(faults.RESUME if stopping else 0)  # and no return, which would wait for a loader's workers that hang
+    sys.exit(failures.RESUME if stopping else 0)  # and no return, which would wait for a loader's workers that hang
 
 
 def accumulating(model, more_to_come):
@@ -342,9 +344,9 @@ def validate(net, loader, criterion, device, amp_dtype, procs):
 
 
 if __name__ == "__main__":
-    with faults.reported() as (procs, record):
+    with failures.reported() as (procs, record):
         args = arguments()
-        notes = switches.settle(args, procs, torch.cuda.is_available(), torchvision.models.list_models(torchvision.models))
+        notes = options.settle(args, procs, torch.cuda.is_available(), torchvision.models.list_models(torchvision.models))
         run = record.open(records.run_folder(args.run_dir, "train", procs.is_main))
         args.lr = optimizers.default_lr(args, procs.world_size) if args.lr is None else args.lr
         train(args, procs, notes, run, record)

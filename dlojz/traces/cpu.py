@@ -7,12 +7,12 @@ from collections import defaultdict
 from statistics import median
 
 from . import intervals, products
+from .collectives import gloo, under_way
 from .facts import INTERRUPTED, Facts, rows_of
 from .intervals import Spans
 from .loop import Phases, called, cpu_window, hole, loader, phases, reads, updates
 from .products import is_product
 from .reading import PRODUCTS, Call, Trace
-from .sending import gloo, under_way
 
 # Seconds: an operator of a CPU that takes less computes next to nothing: dispatch, allocation and profiler take a few µs each.
 TINY = 20e-6

@@ -15,17 +15,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..errors import UsageError
-from ..views import words
+from ..system.errors import UsageError
+from ..ui import words
+from .advice import MOST as MOSTLY
+from .advice import tries
 from .cpu import TINY, of_cpu
 from .facts import Facts, Sync
 from .gpu import of_gpu
 from .kernels import ARITHMETIC
-from .late import beyond, waiting
 from .products import is_product
 from .reading import Trace
-from .tries import MOST as MOSTLY
-from .tries import tries
+from .stragglers import beyond, waiting
 
 # The part of a step from which on a wait is the diagnosis. Taking it all away makes a step 1 / (1 - 0.15) = 1.18 times as fast:
 # below that, work on the kernels gains more, and a trace of a few steps is not sure enough.

@@ -10,12 +10,12 @@ from itertools import pairwise
 from statistics import median
 
 from . import intervals, kernels, products
+from .collectives import gloo, nccl, under_way
 from .facts import ODD_SIZES, Copies, Facts, Launches, Missed, Sync, rows_of
 from .intervals import Spans, near
 from .loop import Phases, called, cpu_window, hole, innermost, line_of, loader, outermost, phases, reads, updates
 from .products import Product
 from .reading import Call, Trace, Work
-from .sending import gloo, nccl, under_way
 
 # Large products reach about this part of a card's peak, while plain copies reach nearly all of its bandwidth: so below this part
 # of the ratio of the two, memory decides.

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import UsageError
-from ..views import words
+from ..system.errors import UsageError
+from ..ui import words
 
 CHUNK = 1 << 18  # bytes of the file at a time; gzip makes about 20 times as many of them
 LONGEST = 1 << 20  # characters of one event: what is longer and no JSON is broken, not cut

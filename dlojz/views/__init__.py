@@ -16,12 +16,12 @@ as text with the same numbers, and `save("file.html")` writes it as a page.
 
 import sys
 
+from ..ui.page import View
 from .board import dashboard
 from .collectives import communications
 from .comparison import compare
 from .lines import curves
 from .memory import memory_sweep
-from .page import View
 from .scaling import scaling
 from .steps import timeline
 from .together import report

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from . import runs, words
+from ..jobs import runs
+from ..jobs.runs import Run
+from ..ui import words
 from .comparison import NOT_A_SWITCH
-from .runs import Run
 
 # These change neither what a step takes nor what it needs of memory, or are compared by other fields of the record.
 FREE = (*NOT_A_SWITCH, "model", "image_size", "batch_size", "test", "epochs", "lr", "wd", "seed", "schedule", "checkpoint_every")

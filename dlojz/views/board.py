@@ -6,14 +6,15 @@ import html
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import summary
-from ..errors import UsageError
+from ..jobs import runs
+from ..jobs.runs import Run
 from ..jobs.watch import COLOURS as OF_JOBS
-from ..jobs.watch import duration
-from . import page, runs, words
-from .page import View
-from .runs import Run
-from .svg import BAD, CARE, GOOD, GREY, MEMORY, NAMES, PHASE, SPEED, VERMILLION, Svg, arc, legend, nice_top, on, short
+from ..system.errors import UsageError
+from ..training import summary
+from ..ui import page, words
+from ..ui.page import View
+from ..ui.svg import BAD, CARE, GOOD, GREY, MEMORY, NAMES, PHASE, SPEED, VERMILLION, Svg, arc, legend, nice_top, on, short
+from ..ui.words import duration
 
 COLOURS = {**OF_JOBS, "STOPPED": CARE, "NOT_ENDED": GREY}
 TITLES = {

@@ -6,9 +6,10 @@ import html
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import page, runs, words
-from .page import View
-from .svg import COLLECTIVE, GREY, SPEED, Panel, Svg, legend, on, short
+from ..jobs import runs
+from ..ui import page, words
+from ..ui.page import View
+from ..ui.svg import COLLECTIVE, GREY, SPEED, Panel, Svg, legend, on, short
 from .traced import PALE, WIDTH, about, draw, drawn, facts_of, is_file, named, nothing, operators, streams
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _lengths(facts: Facts) -> list[float]:
 def findings(facts: Facts) -> list[str]:
     """The same in sentences."""
     from ..traces.diagnosis import megabytes, some
-    from ..traces.late import waiting
+    from ..traces.stragglers import waiting
 
     steps, found, per, whole = facts.steps, facts.collectives, facts.per, facts.whole
     seconds, hidden = facts.under_way

@@ -7,14 +7,16 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import near, summary
-from ..errors import UsageError
-from ..jobs.watch import plain_wanted
-from . import page, runs, words
+from ..jobs import runs
+from ..jobs.runs import Run
+from ..system import suggest
+from ..system.errors import UsageError
+from ..training import summary
+from ..ui import page, words
+from ..ui.notebook import plain_wanted
+from ..ui.page import View
+from ..ui.svg import BAD
 from .board import COLOURS
-from .page import View
-from .runs import Run
-from .svg import BAD
 
 COLUMNS = 3  # more switches than these share one column, as those that are on
 NOT_A_SWITCH = ("run_dir", "resume", "device", "chronometer", "test_steps")
@@ -72,7 +74,7 @@ class Comparison(View):
         headings = {MEASURES[name][0]: name for name in self.measures}
         name = headings.get(by, by)
         if name not in self.columns:
-            raise UsageError(f"there is no column {by!r}: {near.hint(by, self.columns)}Sort by {', '.join(self.columns)}")
+            raise UsageError(f"there is no column {by!r}: {suggest.hint(by, self.columns)}Sort by {', '.join(self.columns)}")
         down = MEASURES[name][2] if descending is None and name in MEASURES else bool(descending)
         known = [row for row in self.rows if row.get(name) is not None]
         unknown = [row for row in self.rows if row.get(name) is None]
@@ -116,7 +118,7 @@ class Comparison(View):
         plain = {"text/plain": repr(self), "text/html": self._repr_html_()}
         if plain_wanted():
             return plain
-        from .sortable import sortable
+        from ..ui.sortable import sortable
 
         return plain | {name: value for name, value in sortable(self)._repr_mimebundle_().items() if name not in plain}
 
@@ -129,7 +131,8 @@ def compare(*jobs, against=None, measures: Sequence[str] | None = None) -> Compa
     """
     measures = [measures] if isinstance(measures, str) else measures
     if unknown := [name for name in measures or () if name not in MEASURES]:
-        raise UsageError(f"there is no measure {unknown[0]!r}: {near.hint(unknown[0], MEASURES)}They are {', '.join(MEASURES)}")
+        guess = suggest.hint(unknown[0], MEASURES)
+        raise UsageError(f"there is no measure {unknown[0]!r}: {guess}They are {', '.join(MEASURES)}")
     found = runs.several(*jobs)
     timed = [run for run in found if "images_per_second" in run.numbers]
     base = runs.one(against) if against is not None else (timed or found)[0]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..errors import UsageError
-from . import page, runs, steps, words
-from .page import View
-from .runs import Run
-from .svg import BAD, RUNS, Panel, Svg, legend, short, ticks
+from ..jobs import runs
+from ..jobs.runs import Run
+from ..system.errors import UsageError
+from ..ui import page, words
+from ..ui.page import View
+from ..ui.svg import BAD, RUNS, Panel, Svg, legend, short, ticks
+from . import steps
 
 BY = ("step", "epoch", "time")
 DASH = 10  # pixels of a dash where lines lie on each other

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import alike, page, runs, words
-from .page import View
-from .runs import Run
-from .svg import BAD, CARE, GREY, MEMORY, POWER, SPEED, Panel, Svg, legend, nice_top
+from ..jobs import runs
+from ..jobs.runs import Run
+from ..ui import page, words
+from ..ui.page import View
+from ..ui.svg import BAD, CARE, GREY, MEMORY, POWER, SPEED, Panel, Svg, legend, nice_top
+from . import alike
 
 STATES = {"adam": 2, "adamw": 2, "lamb": 2}  # numbers that an optimizer keeps per parameter; SGD keeps one with momentum
 # A swatch that is dashed as the line in the picture is.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..summary import PHASES
-from . import alike, page, runs, words
-from .page import View
-from .runs import Run
-from .svg import GREY, NAMES, PHASE, SPEED, Panel, Svg, legend, nice_top, short
+from ..jobs import runs
+from ..jobs.runs import Run
+from ..training.summary import PHASES
+from ..ui import page, words
+from ..ui.page import View
+from ..ui.svg import GREY, NAMES, PHASE, SPEED, Panel, Svg, legend, nice_top, short
+from . import alike
 
 LONGER = 0.05  # of a step: less than that is noise
 SPREAD = 1.5  # runs of the same differ by chance, but not that much

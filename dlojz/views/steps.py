@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import UsageError
-from ..summary import PHASES
-from . import board, page, runs, words
-from .page import View
-from .runs import Run
-from .svg import NAMES, PHASE, Panel, Svg, legend, short
+from ..jobs import runs
+from ..jobs.runs import Run
+from ..system.errors import UsageError
+from ..training.summary import PHASES
+from ..ui import page, words
+from ..ui.page import View
+from ..ui.svg import NAMES, PHASE, Panel, Svg, legend, short
+from . import board
 
 WIDTH, LEFT, ACROSS = 900, 76, 806
 COLUMNS = 403  # of the picture of a long run: 2 pixels each

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import UsageError
-from . import runs
+from ..jobs import runs
+from ..jobs.runs import Run
+from ..system.errors import UsageError
+from ..ui.page import View, write
 from .board import dashboard, scale_of
 from .collectives import communications
 from .comparison import compare
 from .lines import curves
 from .memory import memory_sweep
-from .page import View, write
-from .runs import Run
 from .steps import timeline
 from .traced import facts_of, has_trace, nothing, trace
 

@@ -9,12 +9,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import records, summary
-from ..errors import UsageError
-from . import page, runs, steps, words
-from .page import View
-from .runs import Run
-from .svg import CARE, COLLECTIVE, GREY, LAUNCH, NAMES, PHASE, SPEED, SYNC, Panel, Svg, arc, legend, on, short
+from ..jobs import runs
+from ..jobs.runs import Run
+from ..system.errors import UsageError
+from ..training import records, summary
+from ..ui import page, words
+from ..ui.page import View
+from ..ui.svg import CARE, COLLECTIVE, GREY, LAUNCH, NAMES, PHASE, SPEED, SYNC, Panel, Svg, arc, legend, on, short
+from . import steps
 
 if TYPE_CHECKING:
     from ..traces import Diagnosis, Facts
@@ -78,7 +80,7 @@ def facts_of(job) -> tuple[str, Facts | None, list[str]]:
 
 def _on(job) -> frozenset[str]:
     """The switches that a run had, as far as its record says; of a trace's file, the record beside it."""
-    from ..traces.tries import turned_on
+    from ..traces.advice import turned_on
 
     where = Path(job).expanduser() if isinstance(job, (str, Path)) else None
     if where is not None and is_file(where):

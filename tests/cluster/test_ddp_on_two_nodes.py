@@ -6,7 +6,8 @@ import re
 import pytest
 from test_slurm import SIZES, make_images
 
-from dlojz import submit, workspace
+from dlojz import submit
+from dlojz.labs import workspace
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,12 @@ from types import SimpleNamespace
 import pytest
 from patience import LIMIT
 
-from dlojz import records, workspace
-from dlojz.errors import UsageError
 from dlojz.jobs import script
 from dlojz.jobs import slurm as launcher
 from dlojz.jobs.states import Request, Status, Unreachable
+from dlojz.labs import workspace
+from dlojz.system.errors import UsageError
+from dlojz.training import records
 
 ROOT = Path(__file__).resolve().parents[2]
 PID_FILE = Path("/run/dlojz-slurm/slurmctld.pid")

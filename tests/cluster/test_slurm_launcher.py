@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 from patience import patient
 
-from dlojz.errors import UsageError
 from dlojz.jobs import script, slurm
 from dlojz.jobs import slurm_text as text
 from dlojz.jobs.slurm import Answer
 from dlojz.jobs.states import Request, Status, Unreachable
+from dlojz.system.errors import UsageError
 
 REFUSED = "sbatch: error: Batch job submission failed: Invalid qos specification"
 AWAY = Unreachable("Slurm does not answer (Socket timed out on send/recv operation): try again in a minute")

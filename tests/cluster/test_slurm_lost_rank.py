@@ -5,18 +5,19 @@ import time
 
 import pytest
 
-from dlojz import records, rollcall, workspace
 from dlojz.jobs import script
 from dlojz.jobs import slurm as launcher
 from dlojz.jobs.states import Request, Status
+from dlojz.labs import workspace
+from dlojz.training import lost_ranks, records
 
 LOSE = """
     import os, runpy, signal, sys, time
-    import dlojz.chronometer
-    from dlojz import distributed, rollcall
-    rollcall.PATIENCE = 5.0
+    import dlojz.training.chronometer
+    from dlojz.training import distributed, lost_ranks
+    lost_ranks.PATIENCE = 5.0
     way, sys.argv = sys.argv[1], ["train.py", *sys.argv[2:]]
-    forward = dlojz.chronometer.Chronometer.forward
+    forward = dlojz.training.chronometer.Chronometer.forward
     def lost(self):
         if self.step == 3 and distributed.processes().rank == 1:
             if way == "raises":
@@ -25,10 +26,10 @@ LOSE = """
                 os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(3600)
         forward(self)
-    dlojz.chronometer.Chronometer.forward = lost
+    dlojz.training.chronometer.Chronometer.forward = lost
     runpy.run_path("train.py", run_name="__main__")
 """
-SAID = {"killed": rollcall.WORDLESS, "raises": "stopped: ValueError: mine", "hangs": "has not moved for"}
+SAID = {"killed": lost_ranks.WORDLESS, "raises": "stopped: ValueError: mine", "hangs": "has not moved for"}
 SIZES = "--test --test-steps 200 --data random --model resnet18 --image-size 32 -b 2 --device cpu"
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from patience import LIMIT
 
-from dlojz import paths, sites
-from dlojz.jobs import local, processes
+from dlojz.jobs import local
+from dlojz.system import paths, processes, sites
 
 
 class Workspace:

@@ -17,12 +17,13 @@ import pytest
 from patience import LIMIT, patient
 
 from dlojz import jobs, submit
-from dlojz.errors import UsageError
 from dlojz.jobs import job as job_module
-from dlojz.jobs import local, locks, processes, queue, states, submission
+from dlojz.jobs import local, queue, states, submission
 from dlojz.jobs.queue import Entry
 from dlojz.jobs.states import read_json, write_json
 from dlojz.jobs.supervisor import Supervisor
+from dlojz.system import locks, processes
+from dlojz.system.errors import UsageError
 
 
 def pid_of(job, name: str = "pid") -> int:

@@ -10,10 +10,10 @@ import pytest
 from patience import LIMIT, patient
 
 from dlojz import jobs, submit
-from dlojz.errors import UsageError
 from dlojz.jobs import Group, StillRunning
 from dlojz.jobs.job import details, follow, table_html
 from dlojz.jobs.states import Status, explained, read_json
+from dlojz.system.errors import UsageError
 
 
 def test_a_job_runs_in_the_workspace_and_leaves_its_folder(ws):

@@ -5,10 +5,11 @@ import json
 import pytest
 from patience import LIMIT
 
-from dlojz import records, sites
-from dlojz.errors import UsageError
 from dlojz.jobs import jobs, replay, submit
 from dlojz.jobs.replay import normalised
+from dlojz.system import sites
+from dlojz.system.errors import UsageError
+from dlojz.training import records
 
 SCRIPT = """
     import os, sys

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from patience import LIMIT
 
-from dlojz import paths, sites
-from dlojz.errors import UsageError
 from dlojz.jobs import script
 from dlojz.jobs.script import checked_command, directives, environment, explain, fingerprint, lint, render, request, sources
 from dlojz.jobs.states import Request
+from dlojz.system import paths, sites
+from dlojz.system.errors import UsageError
 
 FOLDER = Path("/home/me/course/runs/amp-001")
 

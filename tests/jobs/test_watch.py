@@ -11,11 +11,13 @@ from types import SimpleNamespace
 import pytest
 from patience import LIMIT, patient
 
-from dlojz import cli, jobs, records
-from dlojz.errors import UsageError
+from dlojz import cli, jobs
 from dlojz.jobs import job as job_module
 from dlojz.jobs import watch_table
 from dlojz.jobs.states import Request, Status, Unreachable
+from dlojz.system.errors import UsageError
+from dlojz.training import records
+from dlojz.ui import notebook
 
 watch = sys.modules["dlojz.jobs.watch"]  # jobs.watch is the verb
 
@@ -364,18 +366,18 @@ def kernel(metadata):
 
 def test_widgets_only_where_a_page_looks(monkeypatch):
     monkeypatch.delenv("DLOJZ_PLAIN", raising=False)
-    assert watch.plain_wanted()  # no kernel here
-    assert watch.looked_at(kernel({"cellId": "ab12"}), {})
-    assert not watch.looked_at(kernel({}), {})  # nbval, nbconvert, papermill
-    assert watch.looked_at(kernel({}), {"VSCODE_PID": "1"})
-    assert not watch.looked_at(object(), {})
+    assert notebook.plain_wanted()  # no kernel here
+    assert notebook.looked_at(kernel({"cellId": "ab12"}), {})
+    assert not notebook.looked_at(kernel({}), {})  # nbval, nbconvert, papermill
+    assert notebook.looked_at(kernel({}), {"VSCODE_PID": "1"})
+    assert not notebook.looked_at(object(), {})
     shell = SimpleNamespace(kernel=kernel({"cellId": "ab12"}))
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    assert not watch.plain_wanted()
+    assert not notebook.plain_wanted()
     monkeypatch.setenv("DLOJZ_PLAIN", "1")
-    assert watch.plain_wanted()
+    assert notebook.plain_wanted()
     monkeypatch.setenv("DLOJZ_PLAIN", "0")
-    assert not watch.plain_wanted()
+    assert not notebook.plain_wanted()
 
 
 # ---------------------------------------------------------------- HTML and logs

@@ -9,7 +9,8 @@ from collections import defaultdict
 
 import pytest
 
-from dlojz import paths, workspace
+from dlojz.labs import workspace
+from dlojz.system import paths
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from dlojz import workspace
+from dlojz.labs import workspace
 from dlojz.labs.augmentation import figures
 
 

@@ -4,8 +4,7 @@ import socket
 
 import pytest
 
-from dlojz import workspace
-from dlojz.labs import catalogue, fences
+from dlojz.labs import catalogue, fences, workspace
 from dlojz.labs.checking import run_check
 from dlojz.labs.outcome import CANNOT_CHECK, SOLVED, WRONG
 from dlojz.labs.probe import Limits, Session

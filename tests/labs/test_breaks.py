@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from dlojz import paths, records
 from dlojz.jobs.watch import Progress
+from dlojz.system import paths
+from dlojz.training import records
 
 SAID = {  # way -> (kind, ranks that are lost, message) as rank 0 tells it
     "unused": ("usage", None, "some parameters had no part in the loss"),

@@ -5,9 +5,10 @@ import re
 
 import pytest
 
-from dlojz.labs import catalogue, progress, questions, quiz, show, verbs
+from dlojz.labs import catalogue, progress, questions, quiz, verbs
 from dlojz.labs.amp import figures
 from dlojz.labs.outcome import COLOURS, STATES, Outcome
+from dlojz.ui import messages
 
 OWN = re.compile(r"[\s;\"']color:(?! ?(inherit|var))")
 FILL = re.compile(r'<text[^>]* fill="(?!currentColor)')
@@ -26,18 +27,18 @@ def test_outcomes(state):
 
 def test_progress(here):
     page = progress.progress()._repr_html_()
-    assert not OWN.search(page) and "not checked" in marked(page, show.QUIET)
+    assert not OWN.search(page) and "not checked" in marked(page, messages.QUIET)
 
 
 def test_answers(here):
     asked = questions.read(catalogue.lab("amp"))[1]
-    for given, colour, words in ((2.0, show.GOOD, "Right."), (7.0, show.BAD, "Not right. The answer: 2")):
+    for given, colour, words in ((2.0, messages.GOOD, "Right."), (7.0, messages.BAD, "Not right. The answer: 2")):
         page = asked.verdict(given)._repr_html_()
         assert not OWN.search(page) and [html.unescape(each) for each in marked(page, colour)] == [words]
 
 
 def test_forms(here):
-    forms = pytest.importorskip("dlojz.labs.forms")
+    forms = pytest.importorskip("dlojz.labs.widgets")
     assert not OWN.search(forms._complaint(ValueError("<no>"))) and "&lt;no&gt;" in forms._complaint(ValueError("<no>"))
     for shown in (quiz.quiz("gpu"), quiz.predict("gpu"), verbs.hint("gpu"), verbs.diff("gpu"), verbs.edit("gpu")):
         assert not OWN.search(shown._repr_html_())

@@ -9,14 +9,13 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, get_worker_info
 
-from dlojz import shards, workspace
-from dlojz.data import MEAN, STD
-from dlojz.errors import UsageError
-from dlojz.labs import catalogue
+from dlojz.data import MEAN, STD, shards
+from dlojz.labs import catalogue, workspace
 from dlojz.labs.checking import run_check
 from dlojz.labs.dataloader import figures, reading
-from dlojz.labs.day2 import sized
-from dlojz.sites import sizes
+from dlojz.labs.loading_runs import sized
+from dlojz.system.errors import UsageError
+from dlojz.system.sites import sizes
 
 # --- what workers change --------------------------------------------------------------------------------------------------
 

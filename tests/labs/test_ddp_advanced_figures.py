@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from dlojz.errors import UsageError
 from dlojz.labs.ddp_advanced import figures
-from dlojz.records import Record
+from dlojz.system.errors import UsageError
+from dlojz.training.records import Record
 
 
 def words_in(page):

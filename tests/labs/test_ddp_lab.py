@@ -8,9 +8,7 @@ import pytest
 import torch
 from ranks import run_ranks
 
-from dlojz import paths, workspace
-from dlojz.errors import UsageError
-from dlojz.labs import catalogue, fences
+from dlojz.labs import catalogue, fences, workspace
 from dlojz.labs.checking import Unmet, run_check
 from dlojz.labs.ddp import figures, runs
 from dlojz.labs.ddp.statistics import BatchNormOfAll
@@ -18,6 +16,8 @@ from dlojz.labs.goals import Measured, compare
 from dlojz.labs.probe import Event, Limits, Session, Unfinished
 from dlojz.labs.probe.facts import ending
 from dlojz.labs.ranks import ended_together
+from dlojz.system import paths
+from dlojz.system.errors import UsageError
 
 
 def two(command, folder, **more):
@@ -180,8 +180,8 @@ def test_without_the_lab_gpu_devices_are_not_verified(tmp_path):
 
 def test_nothing_is_left_of_a_rank_that_hangs(tmp_path):
     workspace.create(tmp_path, ["gpu", "ddp"])
-    wrong = fences.all_of((catalogue.lab("ddp").folder / "wrong" / "metrics_by_rank_0.py").read_text(), "wrong")
-    (tmp_path / "train.py").write_text(fences.replace((tmp_path / "train.py").read_text(), wrong, "train.py"))
+    wrong = next(each for each in catalogue.answers(catalogue.lab("ddp")) if each.name == "metrics_by_rank_0")
+    (tmp_path / "train.py").write_text(fences.replace((tmp_path / "train.py").read_text(), wrong.fences, "train.py"))
     with Session(Limits(seconds=60)) as session:
         outcome = run_check("ddp", tmp_path, Limits(seconds=60), session)
         assert outcome.state == "WRONG" and "waits in" in outcome.message, outcome

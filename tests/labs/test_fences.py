@@ -6,8 +6,9 @@ import stat
 
 import pytest
 
-from dlojz.errors import UsageError
-from dlojz.labs import catalogue, fences, textfile
+from dlojz.labs import catalogue, fences
+from dlojz.system import textfile
+from dlojz.system.errors import UsageError
 
 TEXT = """import torch
 

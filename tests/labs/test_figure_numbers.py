@@ -5,10 +5,11 @@ import inspect
 
 import pytest
 
-from dlojz.errors import UsageError
-from dlojz.labs import catalogue, drawing
+from dlojz.labs import catalogue
 from dlojz.labs.dataloader import reading
 from dlojz.labs.profiler import figures
+from dlojz.system.errors import UsageError
+from dlojz.ui import tables
 
 MODULES = [*(importlib.import_module(f"dlojz.labs.{lab.id}.figures") for lab in catalogue.labs().values()
              if (lab.folder / "figures.py").exists()), reading]
@@ -51,7 +52,7 @@ def test_a_schedule_without_a_warm_up(recwarn):
 
 
 def test_each_of_several_numbers_is_looked_at():
-    @drawing.numbers(sizes=(1, 9), share=(0.1, 1.0))
+    @tables.numbers(sizes=(1, 9), share=(0.1, 1.0))
     def figure(sizes, share=0.5):
         return list(sizes), share
 

@@ -9,15 +9,15 @@ import pytest
 import torch
 import torchvision
 
-from dlojz import sites
-from dlojz.errors import UsageError
-from dlojz.footprint import footprint
-from dlojz.labs import day1, overview, verbs
+from dlojz.labs import device_runs, overview, verbs
 from dlojz.labs.amp import figures as amp
 from dlojz.labs.channels_last import figures as channels_last
-from dlojz.labs.day1 import sized
+from dlojz.labs.device_runs import sized
 from dlojz.labs.gpu import figures as gpu
 from dlojz.labs.probe import Limits, Probe, Session
+from dlojz.system import sites
+from dlojz.system.errors import UsageError
+from dlojz.training.memory_estimate import footprint
 
 
 def test_footprint_counts_what_a_real_step_keeps():
@@ -141,7 +141,7 @@ def test_runs_are_small_until_they_use_the_gpu(scale, here, monkeypatch):
     for command in (runs.run, runs.short):
         assert "--model resnet18 --image-size 64 --batch-size 16" in command, "the defaults are a GPU's"
     assert max(runs.batches) <= 32 and more_than_a_process_can_address(runs.too_large, 64)
-    assert "the lab gpu is not written yet" in repr(runs)
+    assert "you have not written the lab gpu yet" in repr(runs)
     verbs.solve("gpu.device", yes=True)
     assert "resnet18" in runs.run, "model and images still stay on the CPU"
     verbs.solve("gpu", yes=True)
@@ -175,13 +175,21 @@ def test_where_there_is_no_gpu_both_runs_have_the_same_batch(scale, here):
     assert ("--batch-size" in runs.on_cpu) == (scale in ("gpu", "cluster")) and "--batch-size" not in runs.run
 
 
+@pytest.mark.parametrize("scale, tf32", [("ci", False), ("laptop", False), ("gpu", True), ("cluster", True)])
+def test_the_baseline_on_a_gpu_computes_as_pytorch_comes(scale, tf32, here):
+    """PyTorch lets convolutions round to TF32: a baseline without it would flatter mixed precision."""
+    verbs.solve("gpu", yes=True)
+    runs = sized(scale)
+    assert ("--tf32" in runs.run) == ("--tf32" in runs.short) == tf32 and "--tf32" not in runs.on_cpu
+
+
 @pytest.mark.parametrize("states, found", [
     ([], None), (["FAILED"], None), (["COMPLETED"], 0), (["COMPLETED", "FAILED"], 0),
     (["COMPLETED", "COMPLETED", "CANCELLED"], 1),
     (["FAILED", "PENDING"], 1), (["COMPLETED", "RUNNING"], 1)])
 def test_a_run_that_failed_is_no_baseline(monkeypatch, states, found):
     runs = [SimpleNamespace(name="gpu", state=state, number=number) for number, state in enumerate(states)]
-    monkeypatch.setattr(day1, "jobs", [*runs, SimpleNamespace(name="amp", state="COMPLETED")])
-    monkeypatch.setattr(day1, "submit", lambda command, name, again: (command, name, again))
-    job = day1.earlier("gpu", "train.py")
+    monkeypatch.setattr(device_runs, "jobs", [*runs, SimpleNamespace(name="amp", state="COMPLETED")])
+    monkeypatch.setattr(device_runs, "submit", lambda command, name, again: (command, name, again))
+    job = device_runs.earlier("gpu", "train.py")
     assert job == ("train.py", "gpu", True) if found is None else job.number == found

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from dlojz import paths, workspace
-from dlojz.errors import UsageError
-from dlojz.labs import author, catalogue, events, fences, verbs
+from dlojz.labs import author, catalogue, events, fences, verbs, workspace
 from dlojz.labs.checking import run_check
 from dlojz.labs.outcome import CANNOT_CHECK, NOT_ATTEMPTED, SOLVED, WRONG
 from dlojz.labs.probe import Limits, Probe, Session
+from dlojz.system import paths
+from dlojz.system.errors import UsageError
 
 PLENTY = Limits(seconds=60)
 FILES = {
@@ -63,9 +63,24 @@ needs = ["pair"]
 file = "hunt/count.py"
 notebook = "pair"
 """,
-    "labs/pair/stub/pair.mix.py": "# TODO: the mean\ndef mix(a, b):\n    return a\n",
-    "labs/pair/stub/pair.count.py": '# TODO: count\ntodo("pair")\n',
-    "labs/seek/stub/seek.py": '# TODO: the end\ntodo("seek")\n',
+    "labs/pair/stub.py": """
+# >>> pair.mix
+# TODO: the mean
+def mix(a, b):
+    return a
+# <<< pair.mix
+
+# >>> pair.count
+# TODO: count
+todo("pair")
+# <<< pair.count
+""",
+    "labs/seek/stub.py": """
+# >>> seek
+# TODO: the end
+todo("seek")
+# <<< seek
+""",
     "labs/pair/calls.py": """
 import torch
 

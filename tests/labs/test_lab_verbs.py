@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from dlojz import cli, workspace
-from dlojz.errors import UsageError
-from dlojz.labs import catalogue, checking, events, fences, verbs
+from dlojz import cli
+from dlojz.labs import catalogue, checking, events, fences, verbs, workspace
 from dlojz.labs.outcome import CANNOT_CHECK, NOT_ATTEMPTED, SOLVED, WRONG, Outcome
+from dlojz.system.errors import UsageError
 
 MINE = "net = net.cuda()  # my own\n"
 ENCODINGS = {"utf-8": "", "utf-8-sig": "", "latin-1": "# -*- coding: latin-1 -*-\n# élève\n"}
@@ -322,7 +322,7 @@ def test_an_emptied_file_is_called_empty_and_comes_back(here, capsys, left):
         assert cli.main(command.split()) == 2, command
         said = "".join(capsys.readouterr())
         assert "train.py is empty. If your editor still shows what you wrote, save it again, or look for a copy in backup/; " \
-               "`dlojz reset gpu --file` lays it out anew, as it was at first" in said, command
+               "`rm train.py && dlojz workspace` lays it out anew, as it was at first" in said, command
     assert (here / "train.py").read_text() == left and not list((here / "runs").iterdir())
     assert cli.main(["reset", "gpu", "--file"]) == 0
     assert (here / "train.py").read_text() == catalogue.laid_out("train.py")

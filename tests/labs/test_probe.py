@@ -14,12 +14,11 @@ import uuid
 
 import pytest
 
-from dlojz import paths
-from dlojz.jobs import processes
 from dlojz.labs import catalogue, checking, fences
 from dlojz.labs.checking import run_check
 from dlojz.labs.outcome import CANNOT_CHECK, SOLVED, WRONG
 from dlojz.labs.probe import Limits, Probe, Session, session
+from dlojz.system import paths, processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for what is left in /proc")
 PLENTY = Limits(seconds=60)

@@ -9,14 +9,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from dlojz import paths, records, views, workspace
-from dlojz.chronometer import Chronometer, HostClock
-from dlojz.labs import catalogue, fences
+from dlojz import views
+from dlojz.labs import catalogue, fences, workspace
 from dlojz.labs.checking import run_check
 from dlojz.labs.outcome import WRONG
 from dlojz.labs.probe import Limits, Session
 from dlojz.labs.profiler import figures
 from dlojz.labs.profiler_hunt import bench
+from dlojz.system import paths
+from dlojz.training import records
+from dlojz.training.chronometer import Chronometer, HostClock
 
 HUNT = catalogue.lab("profiler_hunt")
 LOOK = {"hunt/slow_shapes.py": "unpacked", "hunt/slow_letters.py": "values", "hunt/slow_faces.py": "operations"}

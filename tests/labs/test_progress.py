@@ -8,12 +8,14 @@ import time
 
 import pytest
 
-from dlojz import cli, paths, progress, records
-from dlojz.errors import UsageError
+from dlojz import cli, progress
 from dlojz.labs import catalogue, checking, events, fences, goals, questions, quiz, verbs
 from dlojz.labs.catalogue import Goal
 from dlojz.labs.outcome import Outcome
 from dlojz.labs.progress import standing
+from dlojz.system import paths
+from dlojz.system.errors import UsageError
+from dlojz.training import records
 
 WRITER = """
 import sys

@@ -8,10 +8,11 @@ import time
 
 import pytest
 
-from dlojz import cli, paths
-from dlojz.errors import UsageError
+from dlojz import cli
 from dlojz.labs import catalogue, events, questions, quiz, verbs
 from dlojz.labs.questions import Question
+from dlojz.system import paths
+from dlojz.system.errors import UsageError
 
 ONE = Question(id="q", kind="one", text="?", options=("x", "y"), answer="y", explanation="why")
 SEVERAL = Question(id="q", kind="several", text="?", options=("x", "y", "z"), answer=("z", "x"), explanation="why")
@@ -184,9 +185,9 @@ def inside(widget, kind):
 
 
 def form(shown):
-    from dlojz.labs import forms
+    from dlojz.labs import widgets
 
-    return {quiz.Quiz: forms.quiz_form, quiz.Prediction: forms.prediction_form}[type(shown)](shown)
+    return {quiz.Quiz: widgets.quiz_form, quiz.Prediction: widgets.prediction_form}[type(shown)](shown)
 
 
 def texts(widget, widgets):
@@ -313,10 +314,10 @@ def test_a_prediction_in_the_form(here, widgets):
 
 
 def test_solve_in_a_notebook_does_it_when_its_button_is_pressed_once(here, widgets):
-    from dlojz.labs import forms
+    from dlojz.labs.widgets import question_form
 
     asked = verbs.solve("gpu")
-    box = forms.question_form(asked.words, asked.yes, asked.act)
+    box = question_form(asked.words, asked.yes, asked.act)
     button = inside(box, widgets.Button)[0]
     assert "yes=True" not in texts(box, widgets) and 'todo("gpu")' in (here / "train.py").read_text()
     button.click()

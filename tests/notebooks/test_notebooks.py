@@ -2,33 +2,20 @@
 
 The solved one trains. In the fresh one the runs of the solved one answer the submissions, but for `make test-all`."""
 
-import json
-import re
 import time
 
 import harness
 import pytest
 from patience import patient
 
-from dlojz import paths, workspace
-from dlojz.labs import catalogue
+from dlojz.labs import catalogue, notebooks, workspace
 
 NOTEBOOKS = workspace.notebooks()
 
 
-def read(name):
-    return json.loads(paths.share("notebooks", name).read_text(encoding="utf-8"))
-
-
-def lab_of(name):
-    """The lab that a notebook is about: dayN_M_ID.ipynb; None for one without (day0_start)."""
-    match = re.fullmatch(r"day\d_\d+_(\w+)\.ipynb", name)
-    return match and match[1]
-
-
 def executed(folder, name, solved, recorded=None):
     harness.lay_out(folder, solved)
-    done = harness.execute(folder, name, "SOLVED" if solved else "NOT_ATTEMPTED", harness.checks_in(read(name)), recorded)
+    done = harness.execute(folder, name, "SOLVED" if solved else "NOT_ATTEMPTED", notebooks.checks_in(notebooks.read(name)), recorded)
     assert done.code == 0, done.output
 
 
@@ -48,54 +35,14 @@ def test_trains_in_a_fresh_workspace(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_is_clean(name):
-    """No outputs, nothing that makes nbval look away, no answers."""
-    notebook = read(name)
-    assert notebook["nbformat"] == 4 and notebook["metadata"]["kernelspec"]["name"] == "python3"
-    identifiers = [cell["id"] for cell in notebook["cells"]]
-    assert len(set(identifiers)) == len(identifiers)
-    for cell in notebook["cells"]:
-        assert not cell["metadata"], "a tag or a setting"
-        if cell["cell_type"] == "code":
-            assert cell["outputs"] == [] and cell["execution_count"] is None
-            assert not re.search("NBVAL|PYTEST_VALIDATE", "".join(cell["source"]))
-            assert not re.search(r"\b(solve|diff|catch_up|reset)\(", "".join(cell["source"])), "only the trainee does this"
-
-
-@pytest.mark.parametrize("name", [name for name in NOTEBOOKS if lab_of(name)])
-def test_belongs_to_its_lab(name):
-    notebook, lab = read(name), catalogue.lab(lab_of(name))
-    text = "\n".join("".join(cell["source"]) for cell in notebook["cells"])
-    head = "".join(notebook["cells"][0]["source"])
-    assert name.startswith(f"day{lab.day}_{lab.order}_")
-    assert f"# Day {lab.day}, lab {lab.order}: " in head
-    said = f"Difficulty {lab.difficulty} of 5 · importance {lab.importance} of 5 · {lab.minutes} minutes"
-    said += f", of which {lab.gpu_minutes:g} on a GPU" if lab.gpu_minutes else ""
-    assert f"{said} · lab `{lab.id}`" in head
-    assert "You will be able to" in head
-    labs = [lab, *(other for other in catalogue.labs().values() if other.notebook == lab.id)]
-    assert harness.checks_in(notebook) == {each.id for each in labs}
-    assert f'predict("{lab.id}", "{lab.prediction.question}")' in text, "another is compared with nothing"
-    for each in labs:
-        assert f'edit("{each.id}")' in text and f'quiz("{each.id}")' in text and f"`>>> {each.id}`" in text
-        for file in each.files:
-            assert f"[{file}]({file})" in text
-        for fence in each.fences:
-            assert f"`{fence}`" in text, "each fence is named in the table of what to write"
+def test_has_the_form_of_a_notebook(name):
+    """No outputs, no answers, links that lead somewhere, and what the notebook of a lab must say."""
+    assert not notebooks.problems(name)
 
 
 def test_each_lab_has_a_notebook():
     labs = [lab.id for lab in catalogue.labs().values() if not lab.notebook]
-    assert sorted(labs) == sorted(lab_of(name) for name in NOTEBOOKS if lab_of(name))
-
-
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_links_lead_somewhere(name):
-    """Links without an address are to files of the workspace."""
-    text = "\n".join("".join(cell["source"]) for cell in read(name)["cells"] if cell["cell_type"] == "markdown")
-    for target in re.findall(r"\]\(([^)]+)\)", text):
-        if not target.startswith("https://"):
-            assert target in (*workspace.references(), *NOTEBOOKS, workspace.MARKER), target
+    assert sorted(labs) == sorted(notebooks.lab_of(name) for name in NOTEBOOKS if notebooks.lab_of(name))
 
 
 # --- the harness itself: each of these notebooks has to fail, and for its own reason ------------------------------------------

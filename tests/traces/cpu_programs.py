@@ -13,7 +13,7 @@ from torch import nn
 from torch.profiler import record_function
 from torch.utils.data import DataLoader, Dataset
 
-from dlojz import distributed
+from dlojz.training import distributed
 
 
 class Slow(Dataset):

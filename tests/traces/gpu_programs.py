@@ -16,9 +16,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from dlojz import distributed
-from dlojz.chronometer import Chronometer
-from dlojz.records import Writer
+from dlojz.training import distributed
+from dlojz.training.chronometer import Chronometer
+from dlojz.training.records import Writer
 
 CUDA = torch.cuda.is_available()
 STEPS, ACTIVE = 14, 5

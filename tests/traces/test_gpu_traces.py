@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from ranks import run_ranks
 
-from dlojz import records, traces
+from dlojz import traces
+from dlojz.training import records
 
 HERE = Path(__file__).parent
 SCRIPT = HERE.parents[1] / "dlojz" / "reference" / "train.py"

@@ -10,7 +10,7 @@ import pytest
 from simulated_gpu import ADD, CONV_TC, Gpu
 
 from dlojz import views
-from dlojz.errors import UsageError
+from dlojz.system.errors import UsageError
 
 INPUTS = ["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "1", "False", "True"]
 SIZES = [[8, 16, 32, 32], [16, 16, 3, 3], [16], [], [], [], [], [], []]

@@ -9,7 +9,7 @@ from simulated_cpu import Cpu
 from simulated_gpu import CONV_TC, Gpu
 
 from dlojz import traces
-from dlojz.errors import UsageError
+from dlojz.system.errors import UsageError
 
 
 def body(gpu):

@@ -8,7 +8,7 @@ from simulated_gpu import Gpu
 from test_simulated_gpu import CASES, STEPS
 
 from dlojz import traces, views
-from dlojz.traces.tries import Try, is_on, turned_on
+from dlojz.traces.advice import Try, is_on, turned_on
 
 ALL = turned_on({"amp": "bf16", "tf32": True, "channels_last": True, "fused": True, "compile": "reduce-overhead",
                  "pin_memory": True, "non_blocking": True, "persistent_workers": True, "num_workers": 8})

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from dlojz.jobs.job import Job, load
-from dlojz.records import Record
+from dlojz.training.records import Record
 
 ARGS = {"model": "resnet50", "data": "photos", "image_size": 224, "batch_size": 64, "epochs": 3, "lr": 0.1, "wd": 0.0001,
         "mom": 0.9, "optimizer": "sgd", "fused": False, "schedule": "constant", "test": False, "amp": "off", "tf32": False,

@@ -9,10 +9,12 @@ import runs_by_hand as by_hand
 from runs_by_hand import MEASURED, OUT_OF_MEMORY, VALIDATION, end, folder, job, record, start, steps
 
 from dlojz import views
-from dlojz.errors import UsageError
+from dlojz.jobs import runs
 from dlojz.labs import catalogue
-from dlojz.views import board, page, words
-from dlojz.views.svg import arc
+from dlojz.system.errors import UsageError
+from dlojz.ui import page, words
+from dlojz.ui.svg import arc
+from dlojz.views import board
 
 watch = sys.modules["dlojz.jobs.watch"]  # jobs.watch is the verb
 
@@ -368,8 +370,8 @@ def test_the_batch_of_a_run_that_recorded_none_is_what_it_was_asked_for(tmp_path
     content = json.loads((path / "job.json").read_text())
     content["request"]["command"] = ["train.py", *command]
     (path / "job.json").write_text(json.dumps(content))
-    assert views.runs.one(path).batch_size == batch
-    assert views.runs.one(record(start(batch_size=128))).batch_size == 128
+    assert runs.one(path).batch_size == batch
+    assert runs.one(record(start(batch_size=128))).batch_size == 128
 
 
 def test_a_validation_loss_that_is_no_number():

@@ -5,9 +5,9 @@ import re
 import pytest
 from runs_by_hand import CPU, GPU, end, folder, job, record, start, steps
 
-from dlojz.errors import UsageError
+from dlojz.system.errors import UsageError
+from dlojz.ui.svg import GREY, SPEED
 from dlojz.views import alike, scaling
-from dlojz.views.svg import GREY, SPEED
 
 
 def run(world, seconds, machine=GPU, batch=64, events=(), **args):

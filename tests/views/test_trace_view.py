@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from runs_by_hand import MEASURED, end, folder, job, start, steps
 
-from dlojz import records, traces, views
-from dlojz.errors import UsageError
+from dlojz import traces, views
+from dlojz.system.errors import UsageError
+from dlojz.training import records
+from dlojz.ui.svg import PHASE
 from dlojz.views import traced
-from dlojz.views.svg import PHASE
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "traces"))
 from simulated_gpu import ADD, CONV_TC, FOREACH, Gpu

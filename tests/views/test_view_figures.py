@@ -16,8 +16,11 @@ import pytest
 import runs_by_hand as by_hand
 from runs_by_hand import MEASURED, OUT_OF_MEMORY, VALIDATION, end, folder, job, record, start, steps
 
-from dlojz import records, views
-from dlojz.errors import UsageError
+from dlojz import views
+from dlojz.jobs import runs
+from dlojz.system.errors import UsageError
+from dlojz.training import records
+from dlojz.ui import svg
 
 ALL = {"dashboard": views.dashboard, "timeline": views.timeline, "curves": views.curves, "memory_sweep": views.memory_sweep,
        "compare": views.compare, "report": views.report}
@@ -85,7 +88,7 @@ def test_memory_sweep_has_what_broke_before_it_recorded_its_batch(tmp_path):
 def test_memory_sweep_goes_by_the_fastest_of_a_batch():
     slow = record(start(by_hand.GPU, batch_size=128), *steps(seconds=1.0, images=256), end(gb=8.4, power=400.0))
     page = views.memory_sweep(sweep(64, 128), slow, sweep(512)).page
-    line = re.search(rf'<path d="(M[^"]*)" fill="none" stroke="{views.svg.SPEED}"', page)[1]
+    line = re.search(rf'<path d="(M[^"]*)" fill="none" stroke="{svg.SPEED}"', page)[1]
     across = [point.split()[0] for point in re.split("[ML]", line)[1:]]
     assert len(across) == len(set(across)) == 3 and page.count("batch 128: 256 images/s") == 1
 
@@ -101,7 +104,7 @@ def test_memory_sweep_keeps_to_what_can_be_compared(tmp_path, fields, said):
         assert line in str(mixed)  # the same sentences, whatever the other run did
     assert f"other-001 is beside the curve, for it can't be compared with run: {said}." in str(mixed)
     assert any(line.startswith("other-001") for line in str(mixed).split("\n")[:5])
-    assert f'fill="{views.svg.GREY}"><title>other-001, batch 256' in mixed.page or fields.get("machine")
+    assert f'fill="{svg.GREY}"><title>other-001, batch 256' in mixed.page or fields.get("machine")
     assert "beside the curve" not in str(views.memory_sweep(sweep(64), record(start(batch_size=128, lr=0.7), *steps(), end())))
 
 
@@ -167,7 +170,7 @@ timeline of run: completed: 10 of 10 steps
 
 
 def test_timeline_shows_each_phase_where_it_was():
-    run = views.runs.one(record(*MEASURED))
+    run = runs.one(record(*MEASURED))
     course = views.steps.laid_out(run)
     assert [(s.what, s.begin, s.end) for s in course.device if s.step == 3] == [
         (what, pytest.approx(begin), pytest.approx(end)) for what, begin, end in
@@ -224,7 +227,7 @@ run     10    2.00    12.5 s  2.0000           1.2500     62.5%  75.0%          
 
 @pytest.mark.parametrize("by, last", [("step", 10), ("epoch", 2.0), ("time", 8.5)])
 def test_curves_have_three_axes(by, last):
-    where = views.lines._positions(views.runs.one(record(*MEASURED)), by)
+    where = views.lines._positions(runs.one(record(*MEASURED)), by)
     assert where[10] == pytest.approx(last)
     assert views.curves(record(*MEASURED), by=by).page.count("<svg") == 1
 
@@ -283,8 +286,8 @@ def test_words_on_a_colour_have_contrast():
         return sum(weight * (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
                    for weight, part in zip((0.2126, 0.7152, 0.0722), parts))
 
-    for colour in (*views.svg.PHASE.values(), *views.svg.RUNS, views.svg.SPEED, views.svg.COLLECTIVE, views.svg.SYNC):
-        light = 1.0 if views.svg.on(colour) == "#fff" else 0.0
+    for colour in (*svg.PHASE.values(), *svg.RUNS, svg.SPEED, svg.COLLECTIVE, svg.SYNC):
+        light = 1.0 if svg.on(colour) == "#fff" else 0.0
         bright, dark = sorted((luminance(colour), light), reverse=True)
         assert (bright + 0.05) / (dark + 0.05) >= 4.5, colour
 
@@ -312,7 +315,7 @@ def test_equal_curves_are_seen_and_said(tmp_path):
     other = folder(tmp_path / "c-001", [start(), *steps(lr=0.3, loss=1.75), end()])
     view = views.curves(first, other, second)
     assert str(view).split("\n")[5:] == ["b-001: each loss is that of a-001, so their curves lie on each other"]
-    colours = [views.svg.RUNS[i] for i in range(3)]
+    colours = [svg.RUNS[i] for i in range(3)]
     dashes = [re.findall(rf'stroke="{colour}" stroke-width="2"[^>]*?stroke-dasharray="([^"]+)"', view.page) for colour in colours]
     assert dashes == [[], ["20 10"], ["10 10", "10 20", "10 10"]]  # loss, accuracy (that of all three is the same), learning rate
     assert f'r="6.5" fill="{colours[0]}"' in view.page and f'r="4" fill="{colours[2]}"' in view.page
@@ -457,7 +460,7 @@ def test_a_state_has_the_dashboards_colour_in_a_comparison(tmp_path):
     jobs = [job(tmp_path / f"{state.lower()}-001", MEASURED[:-1], state) for state in states]
     page = views.compare(jobs).page
     colours = re.findall(r"background: (#\w+)[^>]*></span>([a-z ]+)</td>", page)
-    assert colours == [(views.board.COLOURS.get(state, views.svg.BAD), state.lower().replace("_", " ")) for state in states]
+    assert colours == [(views.board.COLOURS.get(state, svg.BAD), state.lower().replace("_", " ")) for state in states]
 
 
 def test_compare_is_sortable_where_there_are_widgets(tmp_path, monkeypatch):
@@ -467,7 +470,7 @@ def test_compare_is_sortable_where_there_are_widgets(tmp_path, monkeypatch):
     monkeypatch.setattr("dlojz.views.comparison.plain_wanted", lambda: False)
     bundle = table._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in bundle and bundle["text/html"] == table._repr_html_()
-    from dlojz.views.sortable import sortable
+    from dlojz.ui.sortable import sortable
 
     choice, shown = sortable(table).children
     assert isinstance(choice, ipywidgets.Dropdown)
@@ -609,7 +612,7 @@ print([name for name in ("torch", "matplotlib", "numpy", "IPython", "ipywidgets"
 
 
 def test_a_phase_has_one_colour_in_all_views():
-    colours = views.svg.PHASE
+    colours = svg.PHASE
     assert len(set(colours.values())) == len(colours)
     for shown in (views.dashboard(record(*MEASURED)), views.timeline(record(*MEASURED))):
         for phase in ("idle", "forward", "backward", "update"):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...footprint import footprint
-from ...views.page import View, headline, quiet, table
-from ...views.svg import BLUE, GREEN, GREY, ORANGE, PINK, SKY, Panel, Svg, legend
-from ...views.words import gigabytes
-from .. import drawing
+from ...training.memory_estimate import footprint
+from ...ui import tables
+from ...ui.page import View, headline, quiet, table
+from ...ui.svg import BLUE, GREEN, GREY, ORANGE, PINK, SKY, Panel, Svg, legend
+from ...ui.words import gigabytes
 
 SIGN, EXPONENT, FRACTION = PINK, ORANGE, SKY
 
@@ -116,7 +116,7 @@ class Magnitudes:
         return sum(count for exponent, count in self.counts.items() if exponent < power) / max(1, self.total)
 
 
-@drawing.numbers(image_size=(32, 1024), batch_size=(1, 4096))
+@tables.numbers(image_size=(32, 1024), batch_size=(1, 4096))
 def magnitudes(model: str = "resnet18", image_size: int = 64, batch_size: int = 64, seed: int = 1) -> Magnitudes:
     """One step of a fresh model in float32 on random images, and the gradients of what its convolutions give."""
     import torch
@@ -142,7 +142,7 @@ def magnitudes(model: str = "resnet18", image_size: int = 64, batch_size: int = 
     )
 
 
-@drawing.numbers(scale=(0, 40))
+@tables.numbers(scale=(0, 40))
 def gradients(found: Magnitudes | None = None, scale: int = 16) -> View:
     """Which gradients fp16 can hold, as they are and multiplied by 2^scale."""
     found = found or magnitudes()
@@ -208,7 +208,7 @@ def flow() -> View:
     return View("mixed precision", text, headline("One step of mixed precision") + str(svg))
 
 
-@drawing.numbers(image_size=(32, 1024), batches=(1, 100_000))
+@tables.numbers(image_size=(32, 1024), batches=(1, 100_000))
 def saved(model: str = "resnet50", image_size: int = 224, batches: tuple[int, ...] = (1, 64), optimizer: str = "adamw") -> View:
     """What autocast changes in a step's memory, for a small batch and a large one."""
     rows = []
@@ -217,4 +217,4 @@ def saved(model: str = "resnet50", image_size: int = 224, batches: tuple[int, ..
             counted = footprint(model, image_size, batch, amp, optimizer)
             rows.append((f"batch {batch}, {'fp32' if amp == 'off' else amp}", counted.items()))
     notes = [f"Counted, not measured: {model}, {image_size} px, {optimizer}."]
-    return drawing.stacked("Memory of a step, with and without autocast", rows, gigabytes, notes)
+    return tables.stacked("Memory of a step, with and without autocast", rows, gigabytes, notes)

@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ... import scenes, workspace
-from ...views import words
-from ...views.page import View, headline, quiet, table, table_html
-from ...views.svg import BLUE, GREEN, GREY, ORANGE, PINK, SKY, VERMILLION, Panel, Svg, legend, nice_top
-from .. import catalogue, drawing
+from ...data import drawing
+from ...system import workspace
+from ...ui import tables, words
+from ...ui.page import View, headline, quiet, table, table_html
+from ...ui.svg import BLUE, GREEN, GREY, ORANGE, PINK, SKY, VERMILLION, Panel, Svg, legend, nice_top
+from .. import catalogue
 
 SIZE = 144  # pixels of a picture
 KINDS = ("lighthouse", "snowman", "sailboat", "mushroom", "windmill", "cactus")
@@ -49,7 +50,7 @@ def pictures(size: int = SIZE):
 
     drawn = []
     for number, kind in enumerate(KINDS):
-        picture = scenes.draw(scenes.CLASSES.index(kind), 31 + number)
+        picture = drawing.draw(drawing.CLASSES.index(kind), 31 + number)
         side = min(picture.size)
         left, top = ((edge - side) // 2 for edge in picture.size)
         square = picture.convert("RGB").crop((left, top, left + side, top + side)).resize((size, size))
@@ -90,7 +91,7 @@ def _shares(row) -> list[tuple[str, float]]:
 
 
 # --------------------------------------------------------------------------------------------------------------- one image
-@drawing.numbers(magnitude=(0, 30))
+@tables.numbers(magnitude=(0, 30))
 def transforms(magnitude: int = 9) -> View:
     """Each of RandAugment's transforms alone, at one magnitude of its scale from 0 to 30."""
     import torch
@@ -120,7 +121,7 @@ def transforms(magnitude: int = 9) -> View:
     return View("RandAugment", "\n".join(text), headline(title) + str(svg) + quiet(said))
 
 
-@drawing.numbers(count=(1, 7))
+@tables.numbers(count=(1, 7))
 def drawn(count: int = 7) -> View:
     """The same picture, several times through the whole of RandAugment."""
     import torch
@@ -192,7 +193,7 @@ def _row(title: str, made: Sequence[tuple[str, object, object]], note: str, acro
     return View(title, "\n".join([*lines, note]), headline(title) + str(svg) + quiet(note))
 
 
-@drawing.numbers(alphas=(0.01, 100.0), count=(100, 10_000_000))
+@tables.numbers(alphas=(0.01, 100.0), count=(100, 10_000_000))
 def betas(alphas: Sequence[float] = (0.2, 1.0, 5.0), count: int = 40_000) -> View:
     """How lambda is spread, from so many draws."""
     import numpy as np
@@ -217,7 +218,7 @@ def betas(alphas: Sequence[float] = (0.2, 1.0, 5.0), count: int = 40_000) -> Vie
     return View("lambda", "\n".join([f"Lambda from Beta(alpha, alpha), {count:,} draws each", table(head, rows)]), page)
 
 
-@drawing.numbers(count=(100, 1_000_000))
+@tables.numbers(count=(100, 1_000_000))
 def border(count: int = 4000) -> View:
     """Boxes that end at the border: lambda as it was drawn, and as it is."""
     import numpy as np
@@ -249,7 +250,7 @@ def border(count: int = 4000) -> View:
                 headline("CutMix at the border") + str(svg) + "".join(map(quiet, said)))
 
 
-@drawing.numbers(left=(0, 20), top=(0, 20), right=(0, 20), bottom=(0, 20), width=(1, 14), height=(1, 20))
+@tables.numbers(left=(0, 20), top=(0, 20), right=(0, 20), bottom=(0, 20), width=(1, 14), height=(1, 20))
 def mask(left: int = 3, top: int = 1, right: int = 8, bottom: int = 4, width: int = 10, height: int = 5) -> View:
     """How a row and a column of comparisons become a mask."""
     cell, x0, y0 = 30, 220, 64
@@ -309,7 +310,7 @@ def targets() -> View:
 
 
 # -------------------------------------------------------------------------------------------------------------------- costs
-@drawing.numbers(batches=(1, 4096), sizes=(8, 1024), repeat=(1, 1000))
+@tables.numbers(batches=(1, 4096), sizes=(8, 1024), repeat=(1, 1000))
 def costs(batches: Sequence[int] = (), sizes: Sequence[int] = (), repeat: int = 10) -> View:
     """Times CutMix image by image and for the whole batch: on the GPU where there is one, else on one core."""
     import torch
@@ -388,7 +389,7 @@ def _operations(function: Callable, given) -> int:
     return counting.count
 
 
-@drawing.numbers(pixels=(8, 1024), count=(1, 1000), speeds=(1, 1_000_000))
+@tables.numbers(pixels=(8, 1024), count=(1, 1000), speeds=(1, 1_000_000))
 def loading(pixels: int = 224, count: int = 12, speeds: Sequence[int] = (500, 2000, 4000)) -> View:
     """What one core of a loader needs for an image, step by step, timed now; and how many such cores feed a device."""
     import torch
@@ -404,7 +405,7 @@ def loading(pixels: int = 224, count: int = 12, speeds: Sequence[int] = (500, 20
         with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
             files = [Path(folder) / f"{number}.jpg" for number in range(count)]
             for number, file in enumerate(files):
-                scenes.draw(number % len(scenes.CLASSES), number).convert("RGB").save(file, "JPEG", quality=90)
+                drawing.draw(number % len(drawing.CLASSES), number).convert("RGB").save(file, "JPEG", quality=90)
             size = sum(file.stat().st_size for file in files) / count
 
             def read():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ...views.page import View, headline, quiet
-from ...views.svg import BLUE, GREEN, SKY, VERMILLION, Svg
-from .. import drawing
+from ...ui import tables
+from ...ui.page import View, headline, quiet
+from ...ui.svg import BLUE, GREEN, SKY, VERMILLION, Svg
 
 CHANNELS = (("R", VERMILLION), ("G", GREEN), ("B", BLUE))
 
 
-@drawing.numbers(height=(1, 6), width=(1, 6))
+@tables.numbers(height=(1, 6), width=(1, 6))
 def orders(height: int = 3, width: int = 3) -> View:
     """One image of three channels: its planes, and the order of its numbers in memory in both formats."""
     import torch
@@ -79,7 +79,7 @@ def sums() -> View:
     )
 
 
-@drawing.numbers(channels=(1, 4096), pixels=(1, 1024), batch=(0, 4096), repeat=(1, 1000))
+@tables.numbers(channels=(1, 4096), pixels=(1, 1024), batch=(0, 4096), repeat=(1, 1000))
 def widths(channels: Sequence[int] = (60, 63, 64, 65, 72), pixels: int = 28, batch: int = 0, repeat: int = 30) -> View:
     """Times a 3x3 convolution with as many channels in as out, in half precision and channels-last, on the GPU or on one core."""
     import torch
@@ -97,7 +97,7 @@ def widths(channels: Sequence[int] = (60, 63, 64, 65, 72), pixels: int = 28, bat
     what = f"{batch} images of {pixels} x {pixels}, {str(dtype).removeprefix('torch.')}, channels-last, on {where}"
     head = ["channels", *(f"{width}{' = 8 x ' + str(width // 8) if width % 8 == 0 else ''}" for width in channels)]
     rows = [("useful work", "GFLOP/s", speed)]
-    return drawing.bars("A 3 x 3 convolution with as many channels in as out", head, rows, BLUE, [what])
+    return tables.bars("A 3 x 3 convolution with as many channels in as out", head, rows, BLUE, [what])
 
 
 def _speed(width: int, pixels: int, batch: int, device: str, dtype, repeat: int) -> float:

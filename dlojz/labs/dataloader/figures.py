@@ -12,15 +12,14 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ... import jobs, machine, views, workspace
-from ...doctor import hardware
-from ...doctor.look import System
-from ...errors import UsageError
-from ...views import runs, words
-from ...views.page import View, headline, listed, note, quiet, table, table_html
-from ...views.page import rows as rows_html
-from ...views.svg import BLUE, CARE, GREEN, GREY, PHASE, Svg, legend
-from .. import drawing
+from ...jobs import Job, jobs, runs
+from ...system import hardware, machine, workspace
+from ...system.errors import UsageError
+from ...system.look import System
+from ...ui import tables, words
+from ...ui.page import View, headline, listed, note, quiet, table, table_html
+from ...ui.page import rows as rows_html
+from ...ui.svg import BLUE, CARE, GREEN, GREY, PHASE, Svg, legend
 
 MEASURES = ("images_per_second", "ratio", "step_ms", "loading_ms", "waiting", "first_step_s", "with_workers_gb")
 TRAINING, LOADING = BLUE, "loading.py"
@@ -58,7 +57,7 @@ def schedule(loading: float, training: float, workers: int, batches: int, ahead:
     return spans
 
 
-@drawing.numbers(loading=(0.05, 100.0), training=(0.05, 100.0), workers=(0, 16), batches=(1, 100))
+@tables.numbers(loading=(0.05, 100.0), training=(0.05, 100.0), workers=(0, 16), batches=(1, 100))
 def pipeline(loading: float = 2.6, training: float = 1.0, workers: Sequence[int] = (0, 1, 3), batches: int = 8) -> View:
     """A loader with so many workers, where loading a batch takes so much longer than training on it."""
     found = {count: schedule(loading, training, count, batches) for count in workers}
@@ -89,26 +88,25 @@ def pipeline(loading: float = 2.6, training: float = 1.0, workers: Sequence[int]
 # --- the trials ------------------------------------------------------------------------------------------------------------
 
 
-def trials(prefix: str = "feed_", against: str = "feed_random") -> views.View:
-    """One table of all runs whose names begin so, which grows with each that completes: `compare`, with what a loader costs."""
+def trials(prefix: str = "feed_", against: str = "feed_random") -> list[Job]:
+    """All runs whose names begin so, for `views.compare`; of a run that was repeated, the last one."""
     found = [job for job in jobs if job.name.startswith(prefix)]
     if not any(job.name == against for job in found):
         raise UsageError(f"there is no run {against} yet: submit the cell that makes it, then look again")
-    latest = {(job.name, job.command): job for job in found}  # of a run that was repeated, the last one
-    return views.compare(list(latest.values()), against=against, measures=MEASURES)
+    return list({(job.name, job.command): job for job in found}.values())
 
 
 # --- what there is room for ------------------------------------------------------------------------------------------------
 
 
-@drawing.numbers(workers=(0, 1024), batch_size=(1, 1_000_000), image_size=(1, 10_000), prefetch=(1, 1000))
+@tables.numbers(workers=(0, 1024), batch_size=(1, 1_000_000), image_size=(1, 10_000), prefetch=(1, 1000))
 def room(workers: int, batch_size: int, image_size: int, prefetch: int = 2) -> View:
     """Cores that this process may use, and shared memory, beside what a loader with so many workers asks for."""
     need = hardware.loader_needs(workers, prefetch, batch_size, image_size)
     shm = hardware.look_shm(System())
     allowed, present = machine.cores_allowed(), os.cpu_count()
     free = f"{shm['free'] / 1e6:,.0f} MB free" if shm["there"] else "not there on this system"
-    rows = [("cores", f"{allowed} of {present} are for this process (len(os.sched_getaffinity(0)))"),
+    rows = [("cores", f"{allowed} of {present} are for this process (its CPU set and its control group's limit)"),
             ("workers", f"{workers}, each {prefetch} batches ahead: {workers * prefetch} batches of {batch_size} images of "
                         f"{image_size} px wait"),
             ("as uint8", f"{need / 1e6:,.1f} MB in /dev/shm"), ("as float32", f"{4 * need / 1e6:,.1f} MB"),
@@ -123,7 +121,7 @@ def room(workers: int, batch_size: int, image_size: int, prefetch: int = 2) -> V
     return View(title, "\n".join([listed(title, rows), *said]), page)
 
 
-@drawing.numbers(images=(1, 100_000))
+@tables.numbers(images=(1, 100_000))
 def reachable(random_run="feed_random", images: int = 64) -> View:
     """How fast one core loads photos, measured now, beside how many the model takes on random data: cores needed, or where the
     model computes on the same cores, which share of that speed is left."""
@@ -172,7 +170,7 @@ def seconds_to_load(image_size: int, images: int = 64) -> float:
 # --- the first batch of each epoch -----------------------------------------------------------------------------------------
 
 
-@drawing.numbers(workers=(1, 256), image_size=(8, 1024), batch_size=(1, 128), epochs=(1, 20))
+@tables.numbers(workers=(1, 256), image_size=(8, 1024), batch_size=(1, 128), epochs=(1, 20))
 def starts(workers: int = 2, image_size: int = 64, batch_size: int = 8, epochs: int = 3) -> View:
     """How long an epoch's first batch is waited for, with workers that are started anew and with workers that stay."""
     import torch
@@ -225,7 +223,7 @@ class Chances:
         return get_worker_info().id, torch.rand(()).item(), random.random(), float(np.random.rand()), float(self.rng.random())
 
 
-@drawing.numbers(epochs=(1, 20), workers=(1, 64))
+@tables.numbers(epochs=(1, 20), workers=(1, 64))
 def draws(worker_init_fn: Callable | None = None, epochs: int = 2, workers: int = 2) -> View:
     """The first number that each worker draws in each epoch, from four sources; numbers that come twice are marked."""
     import torch
@@ -278,7 +276,7 @@ def waste(lengths: Sequence[int], batches: Sequence[Sequence[int]], width: int =
     return 1 - sum(lengths[index] for batch in batches for index in batch) / filled
 
 
-@drawing.numbers(batch_size=(1, 1000), shown=(1, 100))
+@tables.numbers(batch_size=(1, 1000), shown=(1, 100))
 def padding(batch_size: int = 16, shown: int = 6) -> View:
     """Three ways to pad the sentences of Python's help: to the longest of all, to the longest of the batch, and in the batches
     that your loading.py makes."""

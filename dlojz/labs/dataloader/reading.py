@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import UsageError
-from ...views import runs, words
-from ...views.page import View, headline, quiet, table, table_html
-from ...views.svg import BLUE, GREY, ORANGE, Panel, Svg, legend, nice_top
-from .. import drawing
+from ...jobs import runs
+from ...system.errors import UsageError
+from ...ui import tables, words
+from ...ui.page import View, headline, quiet, table, table_html
+from ...ui.svg import BLUE, GREY, ORANGE, Panel, Svg, legend, nice_top
 from .figures import seconds_to_load
 
 FILES, SHARDS = ORANGE, BLUE
@@ -47,7 +47,7 @@ class Decoded:
 
 def photo_files(count: int) -> list[Path]:
     """Some of the kit's photos, of all classes."""
-    from ... import photos
+    from ...data import photos
 
     found = sorted(photos.folder().glob("train/*/*.jpg"))
     return found[:: max(1, len(found) // count)][:count]
@@ -182,7 +182,7 @@ def on_gpu(contents: Sequence[bytes], size: int, like: Sequence) -> Decoded | No
     return Decoded(name, len(contents) / best, apart)
 
 
-@drawing.numbers(size=(8, 1024), count=(1, 1000))
+@tables.numbers(size=(8, 1024), count=(1, 1000))
 def decoders(size: int = 64, count: int = 24) -> View:
     """The decoders on some photos: images/s of one core, and how far their pixels are from Pillow's."""
     import torch
@@ -263,7 +263,7 @@ def counted():
 
 def count_calls(files: Sequence[Path], shards: Sequence[Path]) -> tuple[Calls, Calls]:
     """The same images, from files of their own and from tar files. The read that finds the end of a file brings nothing."""
-    from ...shards import members
+    from ...data.shards import members
 
     with counted() as one:
         held = 0
@@ -280,7 +280,7 @@ def count_calls(files: Sequence[Path], shards: Sequence[Path]) -> tuple[Calls, C
 
 def made_and_counted(count: int = 200) -> tuple[Calls, Calls]:
     """Some photos as files and as one shard in a temporary folder, read both ways."""
-    from ... import shards
+    from ...data import shards
 
     with tempfile.TemporaryDirectory() as folder:
         for file in photo_files(count):
@@ -291,7 +291,7 @@ def made_and_counted(count: int = 200) -> tuple[Calls, Calls]:
         return count_calls(sorted((Path(folder) / "some").glob("*/*")), written)
 
 
-@drawing.numbers(count=(1, 1000))
+@tables.numbers(count=(1, 1000))
 def requests(count: int = 200, against: str = "feed_random") -> View:
     """What the file system is asked for when images come from files of their own, and when they come out of tar shards."""
     found = made_and_counted(count)
@@ -341,7 +341,7 @@ def speed_at(latency: float, trips: float, decoding: float, workers: int) -> flo
     return workers / (decoding + trips * latency)
 
 
-@drawing.numbers(workers=(1, 1024), size=(8, 1024))
+@tables.numbers(workers=(1, 1024), size=(8, 1024))
 def latency(workers: int = 2, size: int = 64, against: str = "feed_random", calls: tuple[Calls, Calls] | None = None,
             decoding: float | None = None, here: float | None = None) -> View:
     """Images/s against the time of a round trip, for files and for shards: a model with what was counted and measured here."""

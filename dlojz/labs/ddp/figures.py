@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ...errors import UsageError
-from ...views import words
-from ...views.page import View, headline, quiet, table, table_html
-from ...views.svg import BLUE, GREEN, GREY, ORANGE, PHASE, VERMILLION, Panel, Svg, legend, ticks
-from .. import drawing
+from ...system.errors import UsageError
+from ...ui import tables, words
+from ...ui.page import View, headline, quiet, table, table_html
+from ...ui.svg import BLUE, GREEN, GREY, ORANGE, PHASE, VERMILLION, Panel, Svg, legend, ticks
 
 SAME = 1e-5  # what differs by less is the order of sums
 RANKS = (BLUE, VERMILLION, GREEN, ORANGE)
 
 
-@drawing.numbers(processes=(1, 16))
+@tables.numbers(processes=(1, 16))
 def step(processes: int = 3) -> View:
     """What each process does in one step, and the one moment in which they need each other."""
     width, left, row = 900, 92, 62
@@ -61,7 +60,7 @@ def _arrow(svg: Svg, x: float, end: float, y: float) -> None:
     svg.path(f"M{x} {y}L{end} {y}M{end - 5} {y - 5}L{end} {y}L{end - 5} {y + 5}", "currentColor", width=1.5, opacity=0.7)
 
 
-@drawing.numbers(images=(1, 17), processes=(1, 8), epochs=(1, 8))
+@tables.numbers(images=(1, 17), processes=(1, 8), epochs=(1, 8))
 def shares(images: int = 10, processes: int = 2, epochs: int = 2) -> View:
     """Which process reads which image: dealt out by the DistributedSampler of torch itself, in several ways."""
     from torch.utils.data import DistributedSampler
@@ -107,7 +106,7 @@ def shares(images: int = 10, processes: int = 2, epochs: int = 2) -> View:
     return View(title, "\n".join(lines), page)
 
 
-@drawing.numbers(batch=(1, 1_000_000), processes=(1, 1_000_000), images=(1, 10**12))
+@tables.numbers(batch=(1, 1_000_000), processes=(1, 1_000_000), images=(1, 10**12))
 def rates(batch: int, processes: Sequence[int], images: int, base: tuple[float, int] = (0.1, 256)) -> View:
     """Global batch, updates of an epoch of so many images, and what the linear rule makes of the learning rate."""
     head = ["processes", "images of a process", "global batch", "updates an epoch", "linear rule: lr"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ... import sites
-from .. import day2
+from ...system import sites
+from .. import loading_runs
 
 ON_THE_CPU = "train.py --test --test-steps 12 --data random --model resnet18 --image-size 64 --batch-size 16 --device cpu"
 
@@ -30,7 +30,7 @@ class Together:
 
 def together() -> Together:
     """The runs for the site in use: where a machine has a single GPU, several processes share its cores. Raises UsageError."""
-    here = day2.sized()
+    here = loading_runs.sized()
     present = len(sites.gpus()) if sites.current().launcher == "local" else None
     if present == 1:
         return Together(here.scale, ON_THE_CPU, (1, 2, 4), False)

@@ -19,7 +19,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
-from ... import data, distributed, records
+from ... import data
+from ...training import distributed, records
 
 BATCH, STEPS, CHANNELS, PIXELS = 4, 12, 16, 32
 NAME = "statistics.json"

@@ -18,8 +18,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from dlojz import distributed, faults, machine, records, rollcall, switches
-from dlojz.errors import UsageError
+from dlojz.system import machine
+from dlojz.system.errors import UsageError
+from dlojz.training import distributed, failures, lost_ranks, options, records
 
 WAYS = ("unused", "uneven", "raises", "killed", "hangs")
 STEPS, BATCH, PATIENCE = 8, 4, 5.0
@@ -40,7 +41,7 @@ def train(way: str, procs, run, record) -> None:
     device = torch.device("cuda", procs.local_rank) if torch.cuda.is_available() else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    faults.catch_signals()  # torchrun tells the others to end at once: there is something to be said before
+    failures.catch_signals()  # torchrun tells the others to end at once: there is something to be said before
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     record.open(distributed.same_everywhere(run))
     model = DistributedDataParallel(Net().to(device), find_unused_parameters=way != "unused")
@@ -49,7 +50,7 @@ def train(way: str, procs, run, record) -> None:
     record.write("start", flush=True, **machine.describe(device), args={"way": way}, model="a trunk and two heads",
                  batch_size=BATCH, world_size=procs.world_size, global_batch=BATCH * procs.world_size, total_steps=steps,
                  warmup_steps=0)
-    watch = faults.Watch(lambda *text: None, steps)
+    watch = failures.Watch(lambda *text: None, steps)
     for step in range(1, steps + 1):
         if procs.rank == 1 and step == 3:
             happen(way)
@@ -59,7 +60,7 @@ def train(way: str, procs, run, record) -> None:
         if device.type == "cuda":
             torch.cuda.synchronize()
         record.write("step", flush=True, step=step, images=BATCH * procs.world_size)
-        faults.say(f"rank {procs.rank}: step {step}")
+        failures.say(f"rank {procs.rank}: step {step}")
         watch([])
     record.write("end", flush=True, status="completed", steps=steps)
     if way != "uneven":  # there it just ends, as a script may
@@ -76,13 +77,13 @@ def happen(way: str) -> None:
 
 
 if __name__ == "__main__":
-    with faults.reported() as (procs, record):
-        parser = switches.Parser(description=__doc__.split("\n")[0], allow_abbrev=False)
+    with failures.reported() as (procs, record):
+        parser = options.Parser(description=__doc__.split("\n")[0], allow_abbrev=False)
         parser.add_argument("way", choices=WAYS)
         parser.add_argument("--run-dir", help="where the record goes")
         args = parser.parse_args()
         if procs.world_size < 2:
             raise UsageError("one process alone loses nobody: start two or more, as in submit(…, processes=2)")
         if args.way == "hangs":
-            rollcall.PATIENCE = PATIENCE
+            lost_ranks.PATIENCE = PATIENCE
         train(args.way, procs, records.run_folder(args.run_dir, "breaks", procs.is_main), record)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...errors import UsageError
 from ...jobs.job import Job
-from ...views.page import View, headline, quiet, table, table_html
-from ...views.svg import BAD, CARE, GREY, PHASE, VERMILLION, Svg, legend
-from .. import drawing
+from ...system.errors import UsageError
+from ...ui import tables
+from ...ui.page import View, headline, quiet, table, table_html
+from ...ui.svg import BAD, CARE, GREY, PHASE, VERMILLION, Svg, legend
 
 FORWARD, BACKWARD, UPDATE = (PHASE[name] for name in ("forward", "backward", "update"))
 SENT = GREY  # an all-reduce, as in the notebook before this one
@@ -45,7 +45,7 @@ def buckets() -> View:
     return View("buckets", text, headline("What DDP waits for") + str(svg))
 
 
-@drawing.numbers(batches=(1, 4))
+@tables.numbers(batches=(1, 4))
 def groups(batches: int = 4) -> View:
     """A group of batches on two processes, without and with no_sync. Lengths are made up; what counts is how often they meet."""
     svg = Svg(900, 262, "forward, backward and all-reduce of a group, without and with no_sync")
@@ -78,7 +78,7 @@ def groups(batches: int = 4) -> View:
     return View("groups", "\n".join([f"One update from {batches} batches, two processes:", *lines, said]), page)
 
 
-@drawing.numbers(short=(1, 10), long=(1, 10))
+@tables.numbers(short=(1, 10), long=(1, 10))
 def uneven(short: int = 5, long: int = 7) -> View:
     """Two processes with different numbers of batches, and three ways for them to end. Raises UsageError."""
     if short >= long:

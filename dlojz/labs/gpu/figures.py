@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...footprint import footprint
 from ...jobs.job import Job
-from ...views.page import View, headline, quiet
-from ...views.svg import BLUE, GREEN, ORANGE, PINK, SKY, Svg
-from ...views.words import gigabytes
-from .. import drawing
+from ...training.memory_estimate import footprint
+from ...ui import tables
+from ...ui.page import View, headline, quiet
+from ...ui.svg import BLUE, GREEN, ORANGE, PINK, SKY, Svg
+from ...ui.words import gigabytes
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def cards() -> View:
         "SXM modules; peaks are dense, without the factor of 2 that structured sparsity would give.",
         "Sources: NVIDIA's whitepapers on the architectures Volta, Ampere and Hopper, and the data sheet of the A100 80 GB.",
     ]
-    return drawing.bars("Three GPUs of clusters", ["", *(f"{card.name} ({card.year})" for card in CARDS)], values, BLUE, notes)
+    return tables.bars("Three GPUs of clusters", ["", *(f"{card.name} ({card.year})" for card in CARDS)], values, BLUE, notes)
 
 
 def levels(card: Card = CARDS[-1]) -> View:
@@ -148,4 +148,4 @@ def memory(*jobs: Job) -> View:
         notes.append("Without a GPU the measurement is that of the whole process: Python, torch and its libraries are in it.")
     if not rows:
         return View("memory", "no run has recorded anything yet", quiet("No run has recorded anything yet."))
-    return drawing.stacked(f"Memory of a training step: {what}", rows, gigabytes, notes)
+    return tables.stacked(f"Memory of a training step: {what}", rows, gigabytes, notes)

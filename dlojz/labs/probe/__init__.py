@@ -18,7 +18,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...sites import gpus
+from ...system.sites import gpus
 from . import observe as observers
 from .facts import Event, Facts, Unfinished, lost_another
 from .session import HostLost, Limits, Session, reserved_port

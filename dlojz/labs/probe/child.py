@@ -16,7 +16,7 @@ import struct
 import sys
 import traceback
 
-from ...jobs import processes
+from ...system import processes
 from .log import Log, error, place
 
 FILE_SIZE = 2**30  # bytes that one file may grow to
@@ -121,7 +121,7 @@ def _stand_in(options: dict) -> None:
     """Let the script believe that srun has started it as the process with this number on its node, though it runs alone."""
     rank = options.get("local_rank")
     if rank is not None:
-        from ... import distributed
+        from ...training import distributed
 
         os.environ["SLURM_LOCALID"] = str(rank)
         alone = distributed.Processes(local_rank=rank, local_size=rank + 1, launcher="srun")
@@ -130,11 +130,11 @@ def _stand_in(options: dict) -> None:
 
 def _notice_ends(log: Log) -> None:
     """The script reports what stops it in words of its own and leaves: hear of it before that."""
-    from ... import distributed, faults, switches
+    from ...training import distributed, failures, options
 
-    explain, leave = faults.explain, os._exit
+    explain, leave = failures.explain, os._exit
     distributed.leave = sys.exit  # back to here, and from here this process leaves in the same way
-    switches.refuse_shape = lambda *_: None  # it makes a model and a forward pass of its own, which are not the trainee's
+    options.refuse_shape = lambda *_: None  # it makes a model and a forward pass of its own, which are not the trainee's
 
     def explained(failure, *args, **kwargs):
         log.write(error(failure, log))
@@ -153,14 +153,14 @@ def _notice_ends(log: Log) -> None:
 
         return refused
 
-    faults.explain, os._exit = explained, left
-    for parser in (argparse.ArgumentParser, switches.Parser):  # the second has an error() of its own
+    failures.explain, os._exit = explained, left
+    for parser in (argparse.ArgumentParser, options.Parser):  # the second has an error() of its own
         parser.error = noticed(parser.error)
 
 
 def _hear_todos(log: Log) -> None:
     """``todo``: a fence says of a lab that it is not written, in whatever process and as often as it does: noted once a line."""
-    from .. import unwritten
+    from ...training import todos
 
     noted = set()
 
@@ -170,7 +170,7 @@ def _hear_todos(log: Log) -> None:
             noted.add((said["file"], said["line"], lab))
             log.write(said)
 
-    unwritten.heard = heard
+    todos.heard = heard
 
 
 # ----------------------------------------------------------------------------------------------------------------- limits

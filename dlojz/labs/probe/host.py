@@ -63,7 +63,7 @@ def _imports() -> None:
     import torchvision.transforms.v2  # noqa: F401
     from PIL import Image
 
-    from ... import checkpoint, chronometer, data, distributed, doctor, faults, machine, memory, records, summary, switches  # noqa: F401
+    from ...system import machine  # noqa: F401
     from . import child, modes, net, observe, pretend  # noqa: F401
 
     for name in observe.names():

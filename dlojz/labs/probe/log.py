@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from ...faults import in_worker
+from ...training.failures import in_worker
 
 MOST = 2000  # facts of one kind that are kept: a loop without an end must not fill the disk
 KIT = Path(__file__).resolve().parents[2]

@@ -20,8 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ... import paths
-from ...jobs import processes
+from ...system import paths, processes
 
 MARK = "DLOJZ_PROBE"
 FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "PMIX_", "PMI_", "DLOJZ_", "TORCHELASTIC_", "NCCL_", "GLOO_")

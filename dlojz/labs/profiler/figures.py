@@ -7,11 +7,11 @@ import time
 import warnings
 from dataclasses import dataclass
 
-from ...errors import UsageError
 from ...jobs.job import Job
-from ...views.page import View, headline, quiet
-from ...views.svg import BLUE, CARE, COLLECTIVE, GREY, ORANGE, PHASE, SKY, VERMILLION, Svg, legend
-from .. import drawing
+from ...system.errors import UsageError
+from ...ui import tables
+from ...ui.page import View, headline, quiet
+from ...ui.svg import BLUE, CARE, COLLECTIVE, GREY, ORANGE, PHASE, SKY, VERMILLION, Svg, legend
 
 # Before it first runs: the library under the profiler would write lines of its own below the cell, each time it begins and ends.
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")
@@ -20,7 +20,7 @@ STATES = {"NONE": ("waits", GREY), "WARMUP": ("warms up: what it sees is thrown 
           "RECORD_AND_SAVE": ("records", BLUE)}
 
 
-@drawing.numbers(wait=(0, 1000), warmup=(0, 1000), active=(1, 1000), repeat=(0, 1000), steps=(1, 1000))
+@tables.numbers(wait=(0, 1000), warmup=(0, 1000), active=(1, 1000), repeat=(0, 1000), steps=(1, 1000))
 def schedule(wait: int = 5, warmup: int = 3, active: int = 5, repeat: int = 1, steps: int = 20) -> View:
     """What a profiler with this schedule does in each step of a run, as torch itself answers."""
     from torch.profiler import schedule as made
@@ -141,7 +141,7 @@ def patterns() -> View:
     return View("patterns", "\n".join(text), headline(head, note) + str(svg) + legend(list(KINDS.values())))
 
 
-@drawing.numbers(operations=(1, 100_000), repeat=(1, 1000))
+@tables.numbers(operations=(1, 100_000), repeat=(1, 1000))
 def cost(operations: int = 300, repeat: int = 7) -> View:
     """Times small operations on the CPU without a profiler, and with one that records more and more."""
     import torch
@@ -150,7 +150,7 @@ def cost(operations: int = 300, repeat: int = 7) -> View:
                "and Python's stacks": {"record_shapes": True, "with_stack": True}}
     found = [_microseconds(torch, asked, operations, repeat) for asked in options.values()]
     note = f"{operations} additions of 8 numbers, the fastest of {repeat} tries. The larger an operation, the less it matters."
-    return drawing.bars("What it costs to be watched", ["", *options], [("one operation", "µs", found)], VERMILLION, [note])
+    return tables.bars("What it costs to be watched", ["", *options], [("one operation", "µs", found)], VERMILLION, [note])
 
 
 def _microseconds(torch, asked: dict | None, operations: int, repeat: int) -> float:
@@ -172,7 +172,7 @@ def _microseconds(torch, asked: dict | None, operations: int, repeat: int) -> fl
 def counted(*jobs: Job | str) -> View:
     """What a step of each profiled run comes to: operators, values that Python asked for, kernels, waits, side by side."""
     from ... import traces
-    from ...views import runs
+    from ...jobs import runs
 
     names, columns, notes = [], [], []
     for run in runs.several(*jobs):
@@ -191,7 +191,7 @@ def counted(*jobs: Job | str) -> View:
     rows = [(name, unit, [column.get((name, unit)) for column in columns]) for name, unit in dict.fromkeys(
         key for column in columns for key in column)]
     rows = [row for row in rows if any(row[2])]
-    return drawing.bars("Counted in the traces, for one step", ["", *names], rows, BLUE, notes)
+    return tables.bars("Counted in the traces, for one step", ["", *names], rows, BLUE, notes)
 
 
 def _numbers(facts) -> dict[tuple[str, str], float]:

@@ -14,9 +14,10 @@ from contextlib import nullcontext
 
 import torch
 
-from dlojz import faults, machine, records, sites, summary
-from dlojz.chronometer import Chronometer
-from dlojz.errors import UsageError
+from dlojz.system import machine, sites
+from dlojz.system.errors import UsageError
+from dlojz.training import failures, records, summary
+from dlojz.training.chronometer import Chronometer
 
 # scale: batch size, steps
 _SIZES = {"ci": (16, 6), "laptop": (128, 30), "gpu": (256, 40), "cluster": (256, 40)}
@@ -70,7 +71,7 @@ class Run:
         self.forward, self.backward, self.update = (getattr(self.chronometer, name) for name in ("forward", "backward", "update"))
         self.sums = torch.zeros(4, device=self.device)
 
-    say = staticmethod(faults.say)
+    say = staticmethod(failures.say)
 
     def started(self, net: torch.nn.Module) -> None:
         """The model is there: the record begins."""
@@ -115,7 +116,7 @@ class Run:
         active = max(1, min(5, self.args.steps - 1))
         warmup = min(3, self.args.steps - active)
         schedule = torch.profiler.schedule(wait=min(5, self.args.steps - active - warmup), warmup=warmup, active=active, repeat=1)
-        ready = faults.trace_writer(self.folder / "trace.json.gz", self.record)
+        ready = failures.trace_writer(self.folder / "trace.json.gz", self.record)
         return torch.profiler.profile(schedule=schedule, record_shapes=True, on_trace_ready=ready)
 
     def ended(self) -> None:
@@ -126,11 +127,11 @@ class Run:
 
 def main(train: Callable[[Run], None], doc: str) -> None:
     """Run a script of the hunt. Ends the process with its exit code: 0, 2 for wrong usage, else 1."""
-    with faults.reported() as (procs, record):
+    with failures.reported() as (procs, record):
         if procs.world_size > 1:
-            raise UsageError(f"{faults.script()} is for one process: start it without torchrun, submit it for one GPU at most")
+            raise UsageError(f"{failures.script()} is for one process: start it without torchrun, submit it for one GPU at most")
         torch.set_num_threads(1)  # operations so small that several threads would mostly wait for each other
         run = Run(arguments(doc), record)
         train(run)
         run.ended()
-        faults.say(summary.text(records.read(run.folder)))
+        failures.say(summary.text(records.read(run.folder)))

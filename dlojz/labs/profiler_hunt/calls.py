@@ -14,8 +14,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dlojz import paths, records
 from dlojz.labs.profiler_hunt import bench
+from dlojz.system import paths
+from dlojz.training import records
 
 BATCH, STEPS = 8, 12
 BATCHES = (8, 32)

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from dlojz import distributed
+from dlojz.training import distributed
 
 
 def main():

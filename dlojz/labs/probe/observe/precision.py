@@ -28,7 +28,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from ....chronometer import Chronometer
+from ....training.chronometer import Chronometer
 from .layers import autocast
 
 

@@ -38,9 +38,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from .... import faults
-from ....chronometer import Chronometer
-from ....records import Writer
+from ....training import failures
+from ....training.chronometer import Chronometer
+from ....training.records import Writer
 
 WAIT = 8.0  # seconds
 SLOW = 1.0
@@ -82,7 +82,7 @@ class Observer:
             os.environ |= {"LOCAL_RANK": str(local), "LOCAL_WORLD_SIZE": str(max(self.local_ranks) + 1)}
         if self.asked_to_stop:
             wishes = [signal.SIGTERM] if os.environ.get("RANK") == "1" else []
-            faults.catch_signals = lambda: wishes
+            failures.catch_signals = lambda: wishes
         if self.on_cpu:
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
             torch.cuda.is_available = lambda: False

@@ -1,0 +1,289 @@
+"""What a view is asked to show, as runs: a job, a run's name, its folder, a record, or lists of those."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from ..system import workspace
+from ..system.errors import UsageError
+from ..training import records, summary
+from ..training.records import Record
+from ..ui import words
+from .job import Group, Job, load
+
+NUMBERS = frozenset(("step", "epoch", "lr", "images", "seconds", "loading", "idle", "copy", "forward", "backward", "update",
+           "loss", "accuracy", "bytes", "batch_size", "image_size", "world_size", "global_batch", "parameters",
+           "steps_per_epoch", "epoch_images", "epochs", "total_steps", "warmup_steps", "resumed_at", "time", "steps",
+           "host_memory", "memory_with_workers", "memory_allocated", "memory_reserved", "power", "joules_per_image", "allocated",
+           "reserved", "total", "gpu_memory", "host_memory_total", "mom", "wd", "accumulate", "num_workers", "prefetch_factor"))
+HUGE = 1e40
+TABLES = ("machine", "versions", "args", "switches")
+TEXTS = frozenset(("model", "status", "kind", "message", "advice", "lab", "optimizer", "schedule", "data",
+                   "device", "gpu", "cpu"))
+
+
+@dataclass
+class Run:
+    """One run: its name, how it stands (a job's word, or what its record tells), and its record."""
+
+    name: str
+    record: Record
+    state: str
+    reason: str = ""
+    job: Job | None = None
+    folder: Path | None = None
+    unreadable: str = ""
+    others: list[str] = field(default_factory=list)
+
+    @cached_property
+    def numbers(self) -> dict:
+        return summary.numbers(self.record)
+
+    @property
+    def start(self) -> dict:
+        return self.record.start
+
+    @property
+    def args(self) -> dict:
+        return self.start.get("args") or {}
+
+    @property
+    def machine(self) -> dict:
+        return self.start.get("machine") or {}
+
+    @property
+    def batch_size(self) -> int | None:
+        """Images of a process's batch, as its record says or, where it ended before that, as its command asked for."""
+        if "batch_size" in self.start or self.job is None:
+            return self.start.get("batch_size")
+        said = re.findall(r"(?:^|\0)(?:-b|--batch-size)[=\0]?(\d+)(?=\0|$)", "\0".join(self.job.request.command))
+        return int(said[-1]) if said else None
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.machine.get("device") == "cuda"
+
+    @property
+    def device(self) -> str:
+        return self.machine.get("gpu") or self.machine.get("cpu") or "a machine that is not recorded"
+
+    @property
+    def unwritten(self) -> set[str]:
+        return {event["lab"] for event in self.record.todos if event.get("lab")}
+
+    @property
+    def error(self) -> dict | None:
+        """What ended the run, as it said itself; running out of memory first, as that explains the rest."""
+        fatal = [event for event in self.record.errors if event.get("fatal") is not False]
+        return next((event for event in fatal if event.get("kind") == "out_of_memory"), fatal[0] if fatal else None)
+
+    @property
+    def limit(self) -> float | None:
+        """Bytes that ``memory`` can't go beyond: the card's, on a CPU those that the process may use of the host."""
+        return self.machine.get("gpu_memory" if self.on_gpu else "host_memory_total")
+
+    @property
+    def memory(self) -> float | None:
+        """Peak bytes: what tensors took of the card, on a CPU what the process took of the host."""
+        return self.numbers.get("memory_allocated" if self.on_gpu else "host_memory")
+
+    def share(self, name: str) -> float | None:
+        """Which part of a step a phase takes, or the loading; None where that was not measured."""
+        found = self.numbers
+        return found[name] / found["step_seconds"] if name in found and found.get("step_seconds") else None
+
+    @property
+    def unlike(self) -> dict:
+        """What must be the same before two runs' speeds say anything about a switch."""
+        return {"model": self.start.get("model"), "image size": self.start.get("image_size"), "device": self.device}
+
+
+def several(*asked) -> list[Run]:
+    """All runs that are meant, in this order. Raises UsageError where there are none or one is not to be found."""
+    found = [run for item in asked for run in _found(item)]
+    if not found:
+        raise UsageError("there is no run to show: name some, such as \"amp\", or give their jobs")
+    return found
+
+
+def one(asked) -> Run:
+    """The one run that is meant. Raises UsageError."""
+    found = several(asked)
+    if len(found) > 1:
+        raise UsageError(f"these are {len(found)} runs, {found[0].name} to {found[-1].name}: say which one")
+    return found[0]
+
+
+def _found(item) -> Iterable[Run]:
+    if isinstance(item, Run):
+        return [item]
+    if isinstance(item, Job):
+        return [of_job(item)]
+    if isinstance(item, Group):
+        return [of_job(job) for job in item]
+    if isinstance(item, Record):
+        return [of_record(item)]
+    if isinstance(item, Path):
+        return [of_folder(item)]
+    if isinstance(item, str):
+        return _named(item)
+    if isinstance(item, Iterable) and not isinstance(item, (bytes, dict)):
+        return [run for each in item for run in _found(each)]
+    raise UsageError(f"{type(item).__name__} is no run: give a job, a run's name such as \"amp\", its folder, or a list of those")
+
+
+def _named(name: str) -> Iterable[Run]:
+    from . import jobs
+
+    folder = Path(name).expanduser()
+    if "/" in name or (folder / records.NAME).is_file() or folder.name == records.NAME:
+        return [of_folder(folder)]
+    try:
+        return _found(jobs[name])
+    except UsageError:
+        made = (jobs.root or workspace.find()) / "runs" / name
+        if name in ("", ".", "..") or not made.is_dir():
+            raise
+    return [of_folder(made)]  # of a script that was started by hand, with --run-dir
+
+
+def of_job(job: Job) -> Run:
+    record, unreadable = _read(job.folder)
+    job.refresh()
+    return Run(job.run, record, job.status.state, job.status.reason, job, job.folder, unreadable)
+
+
+def of_folder(folder: Path) -> Run:
+    """The run of a folder or of a record file. Raises UsageError where there is neither."""
+    path = folder if folder.is_dir() else folder.parent
+    instead = "give a run's folder, such as runs/amp-001"
+    if not folder.exists():
+        raise UsageError(f"there is no {folder}: {instead}")
+    if folder.is_dir() and (job := load(path)):
+        return of_job(job)
+    if folder.is_dir() and not (folder / records.NAME).exists() and not any(folder.glob("*trace.json*")):
+        raise UsageError(f"there is no record in {folder}: {instead}")
+    record, unreadable = _read(folder)
+    if folder.is_file() and not record.events and folder.name != records.NAME and not (unreadable and folder.suffix):
+        raise UsageError(f"{folder} is no record: {instead}")
+    return of_record(record, path.resolve().name, path, unreadable)
+
+
+def of_record(record: Record, name: str = "", folder: Path | None = None, unreadable: str = "") -> Run:
+    record = clean(record)
+    if not name:
+        given = (record.start.get("args") or {}).get("run_dir")
+        name = Path(given).name if isinstance(given, str) and given else "run"
+    return Run(name, record, state_of(record), "", None, folder, unreadable)
+
+
+def _read(folder: Path) -> tuple[Record, str]:
+    try:
+        return clean(records.read(folder)), ""
+    except OSError as error:
+        return Record([]), f"its record cannot be read: {error.strerror}"
+
+
+def state_of(record: Record) -> str:
+    """How a run stands that no queue knows of. STOPPED: saved, to be resumed."""
+    errors = [event for event in record.errors if event.get("fatal") is not False]
+    status = (record.end or {}).get("status")
+    if status == "completed":
+        return "COMPLETED"
+    if status == "stopped":
+        return "STOPPED"
+    if any(event.get("kind") == "out_of_memory" for event in errors):
+        return "OUT_OF_MEMORY"
+    if status == "failed" or errors:
+        return "FAILED"
+    return "NOT_ENDED" if record.start or record.steps else "UNKNOWN"
+
+
+def clean(record: Record) -> Record:
+    """The record without fields that are not what they should be: a file that somebody edited, or that a bug wrote."""
+    events = [_clean(event) for event in record.events]
+    same = all(fixed is event for fixed, event in zip(events, record.events))
+    return record if same else Record(events, record.torn)
+
+
+def _clean(event: dict) -> dict:
+    tables = [name for name in TABLES if name in event]
+    if not tables and all(_fits(name, value) for name, value in event.items()):
+        return event
+    fixed = {name: value for name, value in event.items() if _fits(name, value)}
+    for name in tables:
+        if name in fixed:
+            fixed[name] = {key: value for key, value in fixed[name].items() if _plain(key, value)}
+    return event if fixed == event else fixed
+
+
+def _fits(name: str, value) -> bool:
+    if name in NUMBERS:
+        if type(value) not in (int, float):
+            return False
+        return _sane(value) or _lost(value) if name == "loss" else _sane(value) and value >= 0
+    if name in TABLES:
+        return isinstance(value, dict)
+    return isinstance(value, str) if name in TEXTS else True
+
+
+def _sane(value: float) -> bool:
+    """Whether this can be reckoned with: what is beyond is of no run (float32 ends at 3e38), and its products are infinite."""
+    return value == 0 or 1 / HUGE < abs(value) < HUGE
+
+
+def _lost(value: float) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _plain(name: str, value) -> bool:
+    """What may stand in a table of a ``start`` event."""
+    if value is not None and (name in TEXTS or name in NUMBERS):
+        return _fits(name, value)
+    return value is None or isinstance(value, (str, bool)) or (isinstance(value, (int, float)) and _sane(value))
+
+
+# --- in words ------------------------------------------------------------------------------------------------------------
+
+
+def what(*found: Run) -> str:
+    """``resnet50, 224 px, on NVIDIA H100 80GB HBM3, 16 cores, torch 2.11``; of several runs what each of them is."""
+    known = [_parts(run) for run in found if run.start]
+    return ", ".join(_either(values) for values in zip(*known) if any(values))
+
+
+def _parts(run: Run) -> list[str]:
+    start, cores, torch = run.start, run.machine.get("cores_allowed"), (run.start.get("versions") or {}).get("torch")
+    return [str(start.get("model", "a model")), f"{start['image_size']} px" if "image_size" in start else "", f"on {run.device}",
+            "" if not cores else words.counted(cores, "core") if isinstance(cores, int) else f"{cores} cores",
+            f"torch {torch}" if torch else ""]
+
+
+def _either(values: Sequence[str]) -> str:
+    return " or ".join(dict.fromkeys(filter(None, values)))
+
+
+def steps(run: Run) -> str:
+    """``120 of 200 steps``"""
+    done, total = run.record.progress
+    return f"{done:,} of {total:,} steps" if isinstance(total, int) else words.counted(int(done), "step")
+
+
+def not_comparable(run: Run, base: Run) -> str:
+    """Why the speeds of two runs can't be compared; empty where they can."""
+    if not run.start or not base.start:
+        where = "here" if base.start else "there" if run.start else "of either"
+        return f"not comparable with {base.name}: nothing is recorded {where}"
+    different = [name for name, value in run.unlike.items() if value != base.unlike[name]]
+    said = "; ".join(f"{name} {_known(run, name)} here, {_known(base, name)} there" for name in different)
+    return f"not comparable with {base.name}: {said}" if different else ""
+
+
+def _known(run: Run, name: str) -> str:
+    value = run.unlike[name]
+    return "not recorded" if value is None else str(value)

@@ -1,0 +1,394 @@
+# right: as on cuda
+# >>> amp.forward
+# What cross_entropy under autocast comes down to on a GPU: logarithms in half precision, their mean in float32.
+with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
+    outputs = model(images)
+    with torch.autocast(device.type, enabled=False):
+        logarithms = outputs.log_softmax(1)
+    loss = nn.functional.nll_loss(logarithms.float(), labels)
+# <<< amp.forward
+
+# right: by hand
+# >>> amp.dtype
+amp_dtype, scaler = None, None
+if args.amp == "bf16":
+    amp_dtype = torch.bfloat16
+if args.amp == "fp16":
+    amp_dtype = torch.float16
+    scaler = torch.amp.GradScaler(device.type, init_scale=2.0**12)
+scaler = scaler or torch.amp.GradScaler(device.type, enabled=False)
+# <<< amp.dtype
+# >>> amp.forward
+if amp_dtype is None:
+    outputs = model(images)
+else:
+    with torch.autocast(device_type=device.type, dtype=amp_dtype):
+        outputs = model(images)
+loss = criterion(outputs.float(), labels)
+# <<< amp.forward
+# >>> amp.backward
+if scaler.is_enabled():
+    scaler.scale(loss / group).backward()
+else:
+    (loss / group).backward()
+# <<< amp.backward
+# >>> amp.update
+if scaler.is_enabled():
+    scaler.unscale_(optimizer)
+if args.clip_grad:
+    torch.nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
+if scaler.is_enabled():
+    scaler.step(optimizer)
+    scaler.update()
+else:
+    optimizer.step()
+# <<< amp.update
+
+# right: clipped by hand
+# >>> amp.update
+scaler.unscale_(optimizer)
+if args.clip_grad:
+    gradients = [parameter.grad for parameter in net.parameters() if parameter.grad is not None]
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    for gradient in gradients:
+        gradient.mul_((args.clip_grad / (norm + 1e-6)).clamp(max=1))
+scaler.step(optimizer)
+scaler.update()
+# <<< amp.update
+
+# right: clipped to nothing
+# >>> amp.update
+scaler.unscale_(optimizer)
+nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad or float("inf"))
+scaler.step(optimizer)
+scaler.update()
+# <<< amp.update
+
+# right: decorated
+# >>> amp.dtype
+amp_dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(args.amp)
+scaler = torch.amp.GradScaler(device.type, enabled=args.amp == "fp16")
+
+
+@torch.autocast(device.type, dtype=amp_dtype, enabled=args.amp != "off")
+def forward_pass(images, labels):
+    outputs = model(images)
+    return outputs, criterion(outputs, labels)
+
+
+# <<< amp.dtype
+# >>> amp.forward
+outputs, loss = forward_pass(images, labels)
+# <<< amp.forward
+
+# right: scaled gradient
+# >>> amp.backward
+(loss / group).backward(gradient=scaler.scale(torch.ones_like(loss)))
+# <<< amp.backward
+# >>> amp.update
+if args.clip_grad:
+    nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad * scaler.get_scale())
+scaler.step(optimizer)
+scaler.update()
+# <<< amp.update
+
+# right: scaled inside
+# >>> amp.dtype
+amp_dtype = getattr(torch, {"off": "float32", "bf16": "bfloat16", "fp16": "float16"}[args.amp])
+half = args.amp != "off"
+scaler = torch.amp.GradScaler(device=device.type, enabled=amp_dtype is torch.float16)
+# <<< amp.dtype
+# >>> amp.forward
+region = torch.amp.autocast(device.type, torch.float16 if args.amp == "fp16" else torch.bfloat16, half)
+with region:
+    loss = criterion(outputs := model(images), labels)
+    scaled = scaler.scale(loss / group)
+# <<< amp.forward
+# >>> amp.backward
+torch.autograd.backward(scaled)
+# <<< amp.backward
+# >>> amp.update
+scaler.unscale_(optimizer)
+if args.clip_grad:
+    norm = nn.utils.get_total_norm([p.grad for p in net.parameters()])
+    nn.utils.clip_grads_with_norm_(net.parameters(), args.clip_grad, norm)
+scaler.step(optimizer)
+scaler.update()
+# <<< amp.update
+
+# wrong: accumulate for group · expect: with 2 batches in a group.*are their sum
+# >>> amp.backward
+scaler.scale(loss / args.accumulate).backward()
+# <<< amp.backward
+
+# wrong: always on · expect: `train.py --clip-grad 0.5 --device cpu`: the convolutions compute in bfloat16
+# >>> amp.forward
+with torch.autocast(device.type, dtype=amp_dtype):
+    outputs = model(images)
+    loss = criterion(outputs, labels)
+# <<< amp.forward
+
+# wrong: autocast left on · expect: autocast is on while the backward pass runs
+# >>> amp.forward
+if amp_dtype is not None:
+    torch.set_autocast_dtype(device.type, amp_dtype)
+    torch.set_autocast_enabled(device.type, True)
+outputs = model(images)
+loss = criterion(outputs, labels)
+# <<< amp.forward
+
+# wrong: backward inside · expect: autocast is on while the backward pass runs.*backward\(\)`
+# >>> amp.forward
+with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
+    outputs = model(images)
+    loss = criterion(outputs, labels)
+    scaler.scale(loss / group).backward()
+# <<< amp.forward
+# >>> amp.backward
+
+# <<< amp.backward
+
+# wrong: clipped before unscaling · expect: clipped while they were still multiplied by the scale, 65536.*`nn.utils.clip_grad_norm_
+# >>> amp.update
+if args.clip_grad:
+    nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
+    scaler.unscale_(optimizer)
+scaler.step(optimizer)
+scaler.update()
+# <<< amp.update
+
+# wrong: clipped to one · expect: --amp bf16.*gradients are clipped to the norm 1.*clip_grad_norm_
+# >>> amp.update
+scaler.unscale_(optimizer)
+nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad or 1.0)
+scaler.step(optimizer)
+scaler.update()
+# <<< amp.update
+
+# wrong: clipped without being asked · expect: --amp bf16 --device cpu.*gradients are clipped to the norm 0.3.*clip_grad_norm_
+# >>> amp.update
+scaler.unscale_(optimizer)
+nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad or 0.3)
+scaler.step(optimizer)
+scaler.update()
+# <<< amp.update
+
+# wrong: divided again · expect: step 2: the norm of the gradients that the optimizer gets is .*that of the gradient of the loss itself
+# >>> amp.backward
+scaler.scale(loss).backward()
+for parameter in net.parameters():
+    parameter.grad.div_(group)
+# <<< amp.backward
+
+# wrong: for a gpu only · expect: the model is on the cpu, autocast is switched on for cuda
+# >>> amp.forward
+with torch.autocast("cuda", dtype=amp_dtype, enabled=amp_dtype is not None):
+    outputs = model(images)
+    loss = criterion(outputs, labels)
+# <<< amp.forward
+
+# wrong: for another device · expect: the model is on the cpu, autocast is switched on for cuda
+# >>> amp.forward
+torch.cuda.is_available = lambda: True  # on a machine with a GPU it is
+torch.cuda.is_bf16_supported = lambda: True
+with torch.autocast("cuda", dtype=amp_dtype, enabled=amp_dtype is not None):
+    outputs = model(images)
+    loss = criterion(outputs, labels)
+# <<< amp.forward
+
+# wrong: forward not in autocast · expect: --amp bf16.*convolutions compute in float32.*amp.forward
+# >>> amp.forward
+outputs = model(images)
+loss = criterion(outputs, labels)
+# <<< amp.forward
+
+# wrong: fp16 is bf16 · expect: --amp fp16.*the convolutions compute in bfloat16
+# >>> amp.forward
+with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.amp != "off"):
+    outputs = model(images)
+    loss = criterion(outputs, labels)
+# <<< amp.forward
+
+# wrong: graph kept · expect: keeps what the forward pass has stored.*backward\(retain
+# >>> amp.backward
+scaler.scale(loss / group).backward(retain_graph=True)
+# <<< amp.backward
+
+# wrong: group forgotten · expect: --amp fp16.*with 2 batches in a group.*are their sum.*`scaler.scale\(loss\)
+# >>> amp.backward
+scaler.scale(loss).backward()
+# <<< amp.backward
+
+# wrong: group forgotten without the scaler · expect: --amp bf16.*with 2 batches in a group.*are their sum
+# >>> amp.backward
+if scaler.is_enabled():
+    scaler.scale(loss / group).backward()
+else:
+    loss.backward()
+# <<< amp.backward
+
+# wrong: images in half · expect: stops with RuntimeError.*the fence amp.forward
+# >>> amp.forward
+outputs = model(images.to(amp_dtype) if amp_dtype else images)
+loss = criterion(outputs.float(), labels)
+# <<< amp.forward
+
+# wrong: images rounded · expect: --amp bf16.*step 1: the images that the model is given are not those.*all digits
+# >>> amp.forward
+with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
+    outputs = model(images.to(amp_dtype or torch.float32).float())
+    loss = criterion(outputs, labels)
+# <<< amp.forward
+
+# wrong: labels of others · expect: the labels that the loss compares with are not those of the images.*`loss = 
+# >>> amp.forward
+with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
+    outputs = model(images)
+    loss = criterion(outputs, labels.flip(0))
+# <<< amp.forward
+
+# wrong: loss in half · expect: the loss is computed in bfloat16.*`loss = criterion
+# >>> amp.forward
+with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
+    outputs = model(images)
+loss = criterion(outputs, labels)
+# <<< amp.forward
+
+# wrong: loss not scaled · expect: the backward pass begins at the loss as it is.*backward\(\)`
+# >>> amp.backward
+(loss / group).backward()
+# <<< amp.backward
+# >>> amp.update
+if args.clip_grad:
+    nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
+optimizer.step()
+# <<< amp.update
+
+# wrong: loss stays divided · expect: the loss is .* and goes into the record as .*amp.backward
+# >>> amp.backward
+loss = loss / group
+scaler.scale(loss).backward()
+# <<< amp.backward
+
+# wrong: loss stays scaled · expect: --amp fp16.*step 1: the loss is .* and goes into the record as .*amp.backward
+# >>> amp.forward
+with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
+    outputs = model(images)
+    loss = criterion(outputs, labels)
+loss = scaler.scale(loss)
+# <<< amp.forward
+# >>> amp.backward
+(loss / group).backward()
+# <<< amp.backward
+
+# wrong: never unscaled for clipping · expect: clipped while they were still multiplied by the scale
+# >>> amp.update
+if args.clip_grad:
+    nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
+scaler.step(optimizer)
+scaler.update()
+# <<< amp.update
+
+# wrong: no scaler · expect: stops with .*scaler.*the fences of amp, and what the rest of the file needs
+# >>> amp.dtype
+amp_dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[args.amp]
+# <<< amp.dtype
+
+# wrong: not clipped · expect: the norm of the gradients that the optimizer gets is 1.*it is 0.5, the limit
+# >>> amp.update
+scaler.step(optimizer)
+scaler.update()
+# <<< amp.update
+
+# wrong: optimizer steps itself · expect: the gradients that the optimizer gets are still multiplied by the scale, 65536.*`optimizer.step\(\)`
+# >>> amp.update
+if args.clip_grad:
+    nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
+optimizer.step()
+scaler.update()
+# <<< amp.update
+
+# wrong: overflow applied · expect: gradients of step 2 had overflowed, and the optimizer used them
+# >>> amp.update
+scaler.unscale_(optimizer)
+if args.clip_grad:
+    nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
+optimizer.step()
+scaler.update()
+# <<< amp.update
+
+# wrong: scale never changes · expect: after gradients had overflowed, the scale is the same
+# >>> amp.update
+if args.clip_grad:
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
+scaler.step(optimizer)
+scaler.update(2.0**16)
+# <<< amp.update
+
+# wrong: scaled twice · expect: begins at 2.15e\+09 times the loss, and the scale is 65536.*scale once.*`scaler.scale\(scaler
+# >>> amp.backward
+scaler.scale(scaler.scale(loss / group)).backward()
+# <<< amp.backward
+
+# wrong: scaler always on · expect: the scaler is switched on.*`scaler = 
+# >>> amp.dtype
+amp_dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[args.amp]
+scaler = torch.amp.GradScaler(device.type)
+# <<< amp.dtype
+
+# wrong: scaler off · expect: the backward pass begins at the loss as it is \(the scaler is for cpu and switched off\)
+# >>> amp.dtype
+amp_dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[args.amp]
+scaler = torch.amp.GradScaler(device.type, enabled=False)
+# <<< amp.dtype
+
+# wrong: scaler with bf16 · expect: --amp bf16.*the scaler is switched on.*`scaler = 
+# >>> amp.dtype
+amp_dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[args.amp]
+scaler = torch.amp.GradScaler(device.type, enabled=args.amp != "off")
+# <<< amp.dtype
+
+# wrong: todo left · expect: `todo\("amp"\)` is still called.*says that amp is not written yet.*Where to look: line \d+ .*`todo\("amp"\)`
+# >>> amp.update
+if args.clip_grad:
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
+scaler.step(optimizer)
+scaler.update()
+if scaler.is_enabled():
+    todo("amp")
+# <<< amp.update
+
+# wrong: update forgotten · expect: stops with RuntimeError.*since the last update.*the fence amp.update
+# >>> amp.update
+if args.clip_grad:
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
+scaler.step(optimizer)
+# <<< amp.update
+
+# wrong: updated before step · expect: stops with AssertionError.*the fence amp.update
+# >>> amp.update
+if args.clip_grad:
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
+scaler.update()
+scaler.step(optimizer)
+# <<< amp.update
+
+# wrong: weights halved · expect: weights of the model are float16.*`net.half\(\)`
+# >>> amp.dtype
+amp_dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[args.amp]
+scaler = torch.amp.GradScaler(device.type, enabled=amp_dtype is torch.float16)
+if amp_dtype is torch.float16:
+    net.half()
+# <<< amp.dtype
+
+# wrong: weights in half · expect: weights of the model are bfloat16.*`net.to\(amp_dtype\)
+# >>> amp.dtype
+amp_dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[args.amp]
+scaler = torch.amp.GradScaler(device.type, enabled=amp_dtype is torch.float16)
+if amp_dtype is not None:
+    net.to(amp_dtype)
+# <<< amp.dtype

@@ -1,7 +1,0 @@
-# expect: --amp bf16.*gradients are clipped to the norm 1.*clip_grad_norm_
-# >>> amp.update
-scaler.unscale_(optimizer)
-nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad or 1.0)
-scaler.step(optimizer)
-scaler.update()
-# <<< amp.update

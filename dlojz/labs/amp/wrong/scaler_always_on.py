@@ -1,5 +1,0 @@
-# expect: the scaler is switched on.*`scaler = 
-# >>> amp.dtype
-amp_dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[args.amp]
-scaler = torch.amp.GradScaler(device.type)
-# <<< amp.dtype

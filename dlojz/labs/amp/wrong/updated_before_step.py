@@ -1,8 +1,0 @@
-# expect: stops with AssertionError.*the fence amp.update
-# >>> amp.update
-if args.clip_grad:
-    scaler.unscale_(optimizer)
-    nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
-scaler.update()
-scaler.step(optimizer)
-# <<< amp.update

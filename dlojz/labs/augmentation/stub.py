@@ -1,0 +1,44 @@
+# >>> augmentation.batch
+# TODO: where there is a mixer, the batch goes through it, here on the device: see on_device in augment.py.
+if args.augment in augment.ALPHA:
+    todo("augmentation")
+# <<< augmentation.batch
+
+# >>> augmentation.randaugment
+# TODO: two transforms out of fourteen, drawn anew for each image. torchvision.transforms.v2 (here `v2`) has them.
+todo("augmentation")
+return None
+# <<< augmentation.randaugment
+
+# >>> augmentation.draw
+# TODO: all three from rng, a numpy Generator. As it is, every image keeps all of itself and is its own partner.
+return torch.ones(count), torch.arange(count), torch.full((count, 2), 0.5)
+# <<< augmentation.draw
+
+# >>> augmentation.labels
+# TODO: a row for each image, with a share for each class. A loop over images would wait for the device.
+return labels
+# <<< augmentation.labels
+
+# >>> augmentation.mixup
+# TODO: images and labels in the same shares, images in the type that they had.
+todo("augmentation")
+return images, targets
+# <<< augmentation.mixup
+
+# >>> augmentation.boxes
+# TODO: from the centre half a side each way, cut off at the border. As it is, boxes are empty.
+return torch.zeros(len(lam), 4, dtype=torch.int64)
+# <<< augmentation.boxes
+
+# >>> augmentation.cutmix
+# TODO: image by image, the simple way: a loop. Labels by the area that was really replaced.
+todo("augmentation")
+return images, targets
+# <<< augmentation.cutmix
+
+# >>> augmentation.cutmix_batch
+# TODO: the same without a loop: a mask for all images, (B, H, W), says which pixels lie in their image's box.
+todo("augmentation")
+return images, targets
+# <<< augmentation.cutmix_batch

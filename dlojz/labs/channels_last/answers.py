@@ -1,0 +1,213 @@
+# right: by format
+# >>> channels_last.model
+memory_format = torch.channels_last if args.channels_last else torch.preserve_format
+net.to(memory_format=memory_format) if args.channels_last else net
+# <<< channels_last.model
+# >>> channels_last.batch
+images = images.to(memory_format=memory_format)
+# <<< channels_last.batch
+
+# right: by parameter
+# >>> channels_last.model
+if args.channels_last:
+    for parameter in net.parameters():
+        if parameter.dim() == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+# <<< channels_last.model
+# >>> channels_last.batch
+if args.channels_last:
+    images = images.contiguous(memory_format=torch.channels_last)
+# <<< channels_last.batch
+
+# right: copied
+# >>> channels_last.model
+if args.channels_last:
+    net = nn.utils.convert_conv2d_weight_memory_format(net, torch.channels_last)
+# <<< channels_last.model
+# >>> channels_last.batch
+if args.channels_last:
+    there = torch.empty_like(images, memory_format=torch.channels_last)
+    images = there.copy_(images)
+# <<< channels_last.batch
+
+# right: permuted back
+# >>> channels_last.model
+if args.channels_last:
+    net = net.to(memory_format=torch.channels_last)
+# <<< channels_last.model
+# >>> channels_last.batch
+if args.channels_last:  # lies as NHWC, is shown as NCHW
+    images = images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+# <<< channels_last.batch
+
+# wrong: after the wrap · expect: DistributedDataParallel is given a model whose weights lie as NCHW
+# >>> channels_last.model
+# <<< channels_last.model
+# >>> ddp.wrap
+if procs.world_size > 1:
+    model = DistributedDataParallel(net, device_ids=[device] if device.type == "cuda" else None)
+if args.channels_last:
+    model = model.to(memory_format=torch.channels_last)
+# <<< ddp.wrap
+
+# wrong: always on · expect: without --channels-last weights of the model lie as NHWC
+# >>> channels_last.model
+net = net.to(memory_format=torch.channels_last)
+# <<< channels_last.model
+
+# wrong: each step · expect: the whole model is converted in every step.*`net.to\(memory_format
+# >>> channels_last.model
+# <<< channels_last.model
+# >>> channels_last.batch
+if args.channels_last:
+    net.to(memory_format=torch.channels_last)
+    images = images.to(memory_format=torch.channels_last)
+# <<< channels_last.batch
+
+# wrong: first convolution only · expect: 2 of 5 weights with 4 dimensions lie as NCHW
+# >>> channels_last.model
+if args.channels_last:
+    next(net.children()).to(memory_format=torch.channels_last)
+# <<< channels_last.model
+
+# wrong: first step only · expect: step 2, the model is given images that lie as NCHW.*in each step
+# >>> channels_last.batch
+if args.channels_last and step == 0:
+    images = images.to(memory_format=torch.channels_last)
+# <<< channels_last.batch
+
+# wrong: half of the images · expect: the loader gives 4 images and the model gets 2
+# >>> channels_last.batch
+if args.channels_last:
+    images, labels = images[::2].to(memory_format=torch.channels_last), labels[::2]
+# <<< channels_last.batch
+
+# wrong: images always on · expect: without --channels-last the images lie as NHWC
+# >>> channels_last.batch
+images = images.to(memory_format=torch.channels_last)
+# <<< channels_last.batch
+
+# wrong: images as bgr · expect: step 1, the images that the model is given are not those that the loader gave.*channels_last.batch
+# >>> channels_last.batch
+if args.channels_last:
+    images = images[:, [2, 1, 0]].to(memory_format=torch.channels_last)
+# <<< channels_last.batch
+
+# wrong: images as floats · expect: the images are float32 before they are normalised.*one byte
+# >>> channels_last.batch
+if args.channels_last:
+    images = images.to(torch.float32, memory_format=torch.channels_last)
+# <<< channels_last.batch
+
+# wrong: images empty · expect: step 1, the images that the model is given are not those that the loader gave.*channels_last.batch
+# >>> channels_last.batch
+if args.channels_last:
+    images = torch.empty_like(images, memory_format=torch.channels_last)
+# <<< channels_last.batch
+
+# wrong: images in half · expect: the images are float16 before they are normalised.*one byte
+# >>> channels_last.batch
+if args.channels_last:
+    images = (images / 255).half().to(memory_format=torch.channels_last)
+# <<< channels_last.batch
+
+# wrong: images scrambled · expect: step 1, the images that the model is given are not those that the loader gave.*channels_last.batch
+# >>> channels_last.batch
+if args.channels_last:
+    n, c, h, w = images.shape
+    images = images.as_strided((n, c, h, w), (c * h * w, 1, w * c, c))
+# <<< channels_last.batch
+
+# wrong: images stay · expect: given images that lie as NCHW.*channels_last.batch
+# >>> channels_last.batch
+# <<< channels_last.batch
+
+# wrong: images transposed · expect: step 1, the images that the model is given are not those that the loader gave.*channels_last.batch
+# >>> channels_last.batch
+if args.channels_last:
+    images = images.transpose(2, 3).to(memory_format=torch.channels_last)
+# <<< channels_last.batch
+
+# wrong: layers convert back · expect: the layer stem.2 \(ReLU\) is giving NCHW
+# >>> channels_last.model
+if args.channels_last:
+    net = net.to(memory_format=torch.channels_last)
+    for module in net.modules():
+        if isinstance(module, (nn.MaxPool2d, nn.ReLU)):
+            module.register_forward_hook(lambda module, inputs, output: output.contiguous())
+# <<< channels_last.model
+
+# wrong: made contiguous · expect: given images that lie as NCHW
+# >>> channels_last.batch
+if args.channels_last:
+    images = images.to(memory_format=torch.channels_last).contiguous()
+# <<< channels_last.batch
+
+# wrong: permuted · expect: images of shape \[4, 32, 32, 3\]|stops with RuntimeError
+# >>> channels_last.batch
+if args.channels_last:
+    images = images.permute(0, 2, 3, 1).contiguous()
+# <<< channels_last.batch
+
+# wrong: permuted after normalizing · expect: given images of shape \[4, 32, 32, 3\].*channels_last.batch
+# >>> amp.forward
+with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
+    outputs = model(images.permute(0, 2, 3, 1) if args.channels_last else images)
+    loss = criterion(outputs, labels)
+# <<< amp.forward
+
+# wrong: reshaped · expect: step 1, the images that the model is given are not those that the loader gave.*channels_last.batch
+# >>> channels_last.batch
+if args.channels_last:
+    n, c, h, w = images.shape
+    images = images.reshape(n, h, w, c).permute(0, 3, 1, 2)
+# <<< channels_last.batch
+
+# wrong: result dropped · expect: given images that lie as NCHW
+# >>> channels_last.batch
+if args.channels_last:
+    images.to(memory_format=torch.channels_last)
+# <<< channels_last.batch
+
+# wrong: todo left · expect: `todo\("channels_last"\)` is still called.*says that channels_last is not written yet.*Where to look: line \d+ .*`todo\("channels_last"\)`
+# >>> channels_last.batch
+if args.channels_last:
+    images = images.to(memory_format=torch.channels_last)
+if args.channels_last:
+    todo("channels_last")
+# <<< channels_last.batch
+
+# wrong: weights frozen · expect: parameters do not ask for gradients.*channels_last.model
+# >>> channels_last.model
+if args.channels_last:
+    for layer in net.modules():
+        if isinstance(layer, nn.Conv2d):
+            weight = layer.weight.detach().contiguous(memory_format=torch.channels_last)
+            layer.weight = nn.Parameter(weight, requires_grad=False)
+# <<< channels_last.model
+
+# wrong: weights made anew · expect: weights are others than those that it was made with.*channels_last.model
+# >>> channels_last.model
+if args.channels_last:
+    net = torchvision.models.get_model(args.model, weights=None, num_classes=classes).to(device, memory_format=torch.channels_last)
+# <<< channels_last.model
+
+# wrong: weights of three dimensions · expect: stops with RuntimeError.*the fence channels_last.model
+# >>> channels_last.model
+if args.channels_last:
+    for parameter in net.parameters():
+        parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+# <<< channels_last.model
+
+# wrong: weights scrambled · expect: weights are others than those that it was made with.*channels_last.model
+# >>> channels_last.model
+if args.channels_last:
+    for p in net.parameters():
+        if p.dim() == 4:
+            o, i, h, w = p.shape
+            p.data = p.data.as_strided((o, i, h, w), (i * h * w, 1, w * i, i))
+# <<< channels_last.model
+
+# wrong: weights stay · expect: 3 of 5 weights with 4 dimensions lie as NCHW.*channels_last.model
+# >>> channels_last.model
+# <<< channels_last.model

@@ -1,5 +1,0 @@
-# expect: the images are float32 before they are normalised.*one byte
-# >>> channels_last.batch
-if args.channels_last:
-    images = images.to(torch.float32, memory_format=torch.channels_last)
-# <<< channels_last.batch

@@ -1,3 +1,0 @@
-# expect: given images that lie as NCHW.*channels_last.batch
-# >>> channels_last.batch
-# <<< channels_last.batch

@@ -1,5 +1,0 @@
-# expect: given images that lie as NCHW
-# >>> channels_last.batch
-if args.channels_last:
-    images = images.to(memory_format=torch.channels_last).contiguous()
-# <<< channels_last.batch

@@ -1,5 +1,0 @@
-# expect: images of shape \[4, 32, 32, 3\]|stops with RuntimeError
-# >>> channels_last.batch
-if args.channels_last:
-    images = images.permute(0, 2, 3, 1).contiguous()
-# <<< channels_last.batch

@@ -1,5 +1,0 @@
-# expect: steps after the batches 3, 6, 8, 9, 12 and 13
-# >>> ddp_advanced.group
-update_now = last or step % args.accumulate == 0
-group = min(args.accumulate, epoch_lengths[epoch] - (position - 1) // args.accumulate * args.accumulate)
-# <<< ddp_advanced.group

@@ -1,0 +1,242 @@
+# right: by hand
+# >>> ddp_hunt.step
+optimizer.zero_grad()
+loss = nn.functional.cross_entropy(model.module(points), labels)
+loss.backward()
+for parameter in model.parameters():
+    dist.all_reduce(parameter.grad)
+    parameter.grad /= place.world_size
+optimizer.step()
+# <<< ddp_hunt.step
+# >>> ddp_hunt.epochs
+for epoch in range(3):
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(epoch))[place.rank :: place.world_size].tolist()
+    train(DataLoader(train_set, batch_size=8, sampler=order), epoch)
+# <<< ddp_hunt.epochs
+# >>> ddp_hunt.noise
+generator = torch.Generator()
+generator.manual_seed(hash((SEED, place.rank)) % 2**31)
+# <<< ddp_hunt.noise
+
+# right: other words
+# >>> ddp_hunt.epochs
+sampler = DistributedSampler(train_set)
+for epoch in range(3):
+    sampler.set_epoch(10 + epoch)
+    train(DataLoader(train_set, batch_size=8, sampler=sampler), epoch)
+# <<< ddp_hunt.epochs
+# >>> ddp_hunt.accuracy
+counts = distributed.from_everyone((right(mine).item(), last - first))
+accuracy = sum(correct for correct, _ in counts) / sum(points for _, points in counts)
+# <<< ddp_hunt.accuracy
+# >>> ddp_hunt.checkpoint
+if place.rank == 0:
+    torch.save(net.state_dict(), file)
+# <<< ddp_hunt.checkpoint
+# >>> ddp_hunt.saving
+if place.rank == 0:
+    torch.save({"epoch": epoch, "model": net.state_dict()}, file)
+    dist.barrier()
+else:
+    dist.barrier()
+# <<< ddp_hunt.saving
+# >>> ddp_hunt.step
+loss = nn.functional.cross_entropy(model(points), labels)
+optimizer.zero_grad()
+loss.backward()
+optimizer.step()
+# <<< ddp_hunt.step
+# >>> ddp_hunt.noise
+torch.manual_seed(SEED + place.rank)
+generator = None
+# <<< ddp_hunt.noise
+
+# right: weighted
+# >>> ddp_hunt.accuracy
+accuracy = right(mine) / (last - first)
+weight = torch.tensor((last - first) / 10, device=device)
+accuracy *= weight
+dist.all_reduce(accuracy)
+accuracy = accuracy.item()
+# <<< ddp_hunt.accuracy
+# >>> ddp_hunt.checkpoint
+if place.is_main:
+    torch.save({name.removeprefix("module."): tensor for name, tensor in model.state_dict().items()}, file)
+# <<< ddp_hunt.checkpoint
+# >>> ddp_hunt.saving
+written = torch.zeros(1, device=device)
+if place.is_main:
+    torch.save({"epoch": epoch, "model": net.state_dict()}, file)
+    written += 1
+dist.broadcast(written, 0)
+# <<< ddp_hunt.saving
+
+# wrong: accuracy by each of all · expect: ddp_2.py: rank \d looks at 10 points(.|\n)*ddp_hunt.accuracy
+# >>> ddp_hunt.accuracy
+accuracy = right(slice(0, 10)).item() / 10
+# <<< ddp_hunt.accuracy
+
+# wrong: accuracy for rank 0 · expect: ddp_2.py: rank 1 says that the accuracy is 0.3
+# >>> ddp_hunt.accuracy
+sums = torch.stack([right(mine), torch.tensor(float(last - first), device=device)])
+dist.reduce(sums, 0)
+accuracy = (sums[0] / sums[1]).item() if place.is_main else right(mine).item() / (last - first)
+# <<< ddp_hunt.accuracy
+
+# wrong: accuracy of one · expect: ddp_2.py: rank \d says that the accuracy is (.|\n)*ddp_hunt.accuracy
+# >>> ddp_hunt.accuracy
+accuracy = right(mine).item() / (last - first)
+# <<< ddp_hunt.accuracy
+
+# wrong: checkpoint by all · expect: ddp_3.py: rank 1 saves 1 times
+# >>> ddp_hunt.checkpoint
+torch.save(model.module.state_dict(), file)
+# <<< ddp_hunt.checkpoint
+
+# wrong: checkpoint by local rank 0 · expect: ddp_3.py: rank 1 saves 1 times(.|\n)*
+# >>> ddp_hunt.checkpoint
+if place.local_rank == 0:
+    torch.save(model.module.state_dict(), file)
+# <<< ddp_hunt.checkpoint
+
+# wrong: checkpoint of the wrapper · expect: ddp_3.py: the loss of the trained model is .*, of what was loaded(.|\n)*ddp_hunt.checkpoint
+# >>> ddp_hunt.checkpoint
+if dist.get_rank() == 0:
+    torch.save(dict(model.state_dict()), file)
+# <<< ddp_hunt.checkpoint
+
+# wrong: noise by local rank · expect: ddp_6.py: in step 0 both processes move their first point by(.|\n)*ddp_hunt.noise
+# >>> ddp_hunt.noise
+generator = torch.Generator().manual_seed(SEED + 1000 * place.local_rank)
+# <<< ddp_hunt.noise
+
+# wrong: noise is one · expect: ddp_6.py: in step 0 both processes move their first point by(.|\n)*ddp_hunt.noise
+# >>> ddp_hunt.noise
+generator = torch.Generator().manual_seed(SEED + place.world_size)
+# <<< ddp_hunt.noise
+
+# wrong: noise not repeatable · expect: ddp_6.py: a second run makes other moves(.|\n)*ddp_hunt.noise
+# >>> ddp_hunt.noise
+generator = torch.Generator()
+generator.seed()
+# <<< ddp_hunt.noise
+
+# wrong: noise one step later · expect: ddp_6.py: both processes make the move \(-?[\d.]+, -?[\d.]+\), in different steps(.|\n)*ddp_hunt.noise
+# >>> ddp_hunt.noise
+generator = torch.Generator().manual_seed(SEED)
+for _ in range(place.rank):
+    torch.randn(points.shape, generator=generator)
+# <<< ddp_hunt.noise
+
+# wrong: noise stands still · expect: ddp_6.py: a process makes the same moves in two steps(.|\n)*ddp_hunt.noise
+# >>> ddp_hunt.noise
+generator, randn = None, torch.randn
+torch.randn = lambda *shape, generator: randn(*shape, generator=torch.Generator().manual_seed(SEED + place.rank))
+# <<< ddp_hunt.noise
+
+# wrong: order by local rank · expect: ddp_1.py: in epoch 0 both processes together see 32 of the 64 points(.|\n)*ddp_hunt.epochs
+# >>> ddp_hunt.epochs
+for epoch in range(3):
+    sampler = DistributedSampler(train_set, num_replicas=place.world_size, rank=place.local_rank, seed=epoch)
+    train(DataLoader(train_set, batch_size=8, sampler=sampler), epoch)
+# <<< ddp_hunt.epochs
+
+# wrong: order told once · expect: ddp_1.py: two epochs deal out the points in the same order(.|\n)*ddp_hunt.epochs
+# >>> ddp_hunt.epochs
+sampler = DistributedSampler(train_set, shuffle=True, seed=1)
+sampler.set_epoch(1)
+loader = DataLoader(train_set, batch_size=8, sampler=sampler)
+for epoch in range(3):
+    train(loader, epoch)
+# <<< ddp_hunt.epochs
+
+# wrong: order without parts · expect: ddp_1.py: a rank is given 24 batches in three epochs
+# >>> ddp_hunt.epochs
+loader = DataLoader(train_set, batch_size=8, shuffle=True)
+for epoch in range(3):
+    train(loader, epoch)
+# <<< ddp_hunt.epochs
+
+# wrong: saving waits alone · expect: hunt/ddp_4.py`: rank \d waits in `barrier` \(line \d+\) for rank \d, which waits, too, in line \d+(.|\n)*dist.barrier\(\)
+# >>> ddp_hunt.saving
+if place.rank == 0:
+    torch.save({"epoch": epoch, "model": net.state_dict()}, file)
+    dist.barrier()
+# <<< ddp_hunt.saving
+
+# wrong: saving without waiting · expect: ddp_4.py: rank 1 has read what was saved in epoch 0(.|\n)*ddp_hunt.saving
+# >>> ddp_hunt.saving
+if place.is_main:
+    torch.save({"epoch": epoch, "model": net.state_dict()}, file)
+# <<< ddp_hunt.saving
+
+# wrong: step by the module · expect: ddp_5.py: .*(own points alone|not the mean of the two gradients)(.|\n)*ddp_hunt.step
+# >>> ddp_hunt.step
+optimizer.zero_grad()
+loss = nn.functional.cross_entropy(model.module.forward(points), labels)
+loss.backward()
+optimizer.step()
+# <<< ddp_hunt.step
+
+# wrong: step keeps gradients · expect: ddp_5.py: what the optimizer is given in step 1 is not the mean .* still in it(.|\n)*ddp_hunt.step
+# >>> ddp_hunt.step
+outputs = model(points)
+loss = nn.functional.cross_entropy(outputs, labels)
+loss.backward()
+optimizer.step()
+# <<< ddp_hunt.step
+
+# wrong: step not synchronised · expect: ddp_5.py: each process updates with the gradient of its own points alone
+# >>> ddp_hunt.step
+optimizer.zero_grad()
+with model.no_sync():
+    loss = nn.functional.cross_entropy(model(points), labels)
+    loss.backward()
+optimizer.step()
+# <<< ddp_hunt.step
+
+# wrong: step on rank 0 · expect: ddp_5.py: rank 1 makes 0 updates in ten steps(.|\n)*ddp_hunt.step
+# >>> ddp_hunt.step
+optimizer.zero_grad()
+loss = nn.functional.cross_entropy(model(points), labels)
+loss.backward()
+if place.is_main:
+    optimizer.step()
+# <<< ddp_hunt.step
+
+# wrong: step set back too late · expect: ddp_5.py: what the optimizer is given in step 0 is not the mean of the two gradients: there are no gradients, or zeros
+# >>> ddp_hunt.step
+loss = nn.functional.cross_entropy(model(points), labels)
+loss.backward()
+optimizer.zero_grad()
+optimizer.step()
+# <<< ddp_hunt.step
+
+# wrong: step sets back once · expect: ddp_5.py: what the optimizer is given in step 1 is not the mean(.|\n)*ddp_hunt.step
+# >>> ddp_hunt.step
+if step == 0:
+    optimizer.zero_grad()
+loss = nn.functional.cross_entropy(model(points), labels)
+loss.backward()
+optimizer.step()
+# <<< ddp_hunt.step
+
+# wrong: step weights averaged · expect: ddp_5.py: each process updates with the gradient of its own points alone
+# >>> ddp_hunt.step
+for parameter in model.parameters():
+    dist.broadcast(parameter.data, 0)
+optimizer.zero_grad()
+loss = nn.functional.cross_entropy(model.module(points), labels)
+loss.backward()
+optimizer.step()
+# <<< ddp_hunt.step
+
+# wrong: step with the sum · expect: ddp_5.py: what the optimizer is given in step 0 is not the mean of the two gradients: it is their sum
+# >>> ddp_hunt.step
+optimizer.zero_grad()
+loss = nn.functional.cross_entropy(model(points), labels)
+loss.backward()
+for parameter in model.parameters():
+    dist.all_reduce(parameter.grad)
+optimizer.step()
+# <<< ddp_hunt.step

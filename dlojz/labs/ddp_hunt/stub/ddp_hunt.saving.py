@@ -1,4 +1,0 @@
-# TODO: something is wrong from here on. Find it by what the script does, and mend it.
-if place.is_main:
-    torch.save({"epoch": epoch, "model": net.state_dict()}, file)
-    dist.barrier()

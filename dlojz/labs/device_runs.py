@@ -1,0 +1,109 @@
+"""The runs of the first day's labs, in the size that suits the machine.
+
+They train on random images: these labs are about what the device does with a batch, and another lab covers reading images.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..jobs import Job, jobs, submit
+from ..system import sites, textfile, workspace
+from ..system.errors import UsageError
+from . import catalogue, fences
+
+# scale: switches of every run, batch sizes of a sweep, a batch that no such machine can hold, a small batch and a large one
+# Without a GPU ResNet-50 on smaller images: small enough for a minute's run, large enough to show what the labs are about. Its
+# largest batch asks for more than the 2^47 bytes that a process can address at all: it fails at once and disturbs nobody, where
+# one that is just too large would push everything else on the machine out of its memory.
+# A GPU that the script does not use yet: a batch that is meant for it would keep the CPU busy for many minutes.
+# --tf32 on GPUs: PyTorch's own default is TF32 for convolutions. Without it the baseline would be half as fast as a plain script,
+# and what mixed precision brings would look twice as large.
+UNUSED = "unused"
+_SIZES = {
+    "ci": ("--test-steps 3", (4, 8, 16), 10**12, (2, 8)),
+    "laptop": ("--model resnet50 --image-size 128 --test-steps 20", (8, 16, 32), 10**10, (4, 32)),
+    "gpu": ("--tf32", (64, 128, 256, 512, 1024), 8192, (64, 512)),
+    "cluster": ("--tf32", (64, 128, 256, 512, 1024), 8192, (64, 512)),
+    UNUSED: ("--model resnet18 --image-size 64 --batch-size 16 --test-steps 10", (8, 16, 32), 10**11, (4, 32)),
+}
+_SHORT = {
+    "ci": "--test-steps 3",
+    "laptop": "--model resnet50 --image-size 128 --test-steps 5",
+    "gpu": "--tf32 --test-steps 10",
+    "cluster": "--tf32 --test-steps 10",
+    UNUSED: "--model resnet18 --image-size 64 --batch-size 16 --test-steps 5",
+}
+WHY = "Small runs for now: you have not written the lab gpu yet, so these runs use the CPU. Once you have, they get a GPU's size."
+
+
+class Sized:
+    """Commands for `submit`, to which a lab adds its switches. Each is computed when it is read: until the fences of the lab gpu
+    are written, no run uses a GPU, and all are small."""
+
+    def __init__(self, scale: str):
+        self.asked = scale
+
+    @property
+    def scale(self) -> str:
+        return UNUSED if self.asked in ("gpu", "cluster") and _gpu_is_unwritten() else self.asked
+
+    @property
+    def run(self) -> str:
+        return _command(_SIZES[self.scale][0])
+
+    @property
+    def on_cpu(self) -> str:
+        """A short run on the CPU, for comparison: the same batch, except a GPU's, which would take a CPU many minutes."""
+        batch = "" if self.scale in ("ci", "laptop") else " --batch-size 16"
+        return f"{self.run.replace(' --tf32', '')} --device cpu{batch} --test-steps 6"  # a CPU has none
+
+    @property
+    def short(self) -> str:
+        """For a sweep over ``batches``."""
+        return _command(_SHORT[self.scale])
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        return _SIZES[self.scale][1]
+
+    @property
+    def too_large(self) -> int:
+        """A batch that does not fit."""
+        return _SIZES[self.scale][2]
+
+    @property
+    def apart(self) -> tuple[int, int]:
+        """A small batch and a large one, to compare."""
+        return _SIZES[self.scale][3]
+
+    def __repr__(self) -> str:
+        sweep = f"{self.short} --batch-size {' | '.join(map(str, self.batches))}"
+        why = [WHY] if self.scale == UNUSED else []
+        return "\n".join([f"a run here:   {self.run}", f"a sweep:      {sweep}", *why])
+
+
+def earlier(name: str, command: str) -> Job:
+    """The latest run of that name that completed or still may. If there is none, submit the command under that name."""
+    runs = [job for job in jobs if job.name == name and job.state in ("COMPLETED", "RUNNING", "PENDING")]
+    return runs[-1] if runs else submit(command, name=name, again=True)
+
+
+def _command(switches: str) -> str:
+    return " ".join(f"train.py --test --data random {switches}".split())
+
+
+def _gpu_is_unwritten() -> bool:
+    """Whether a fence of the lab gpu still holds its stub. False where that is unknown: a run then says what is wrong."""
+    lab = catalogue.lab("gpu")
+    try:
+        text = textfile.read(workspace.find() / lab.file).text
+    except (UsageError, OSError):
+        return False
+    found = fences.find(text, lab.file, lab.stubs).fences
+    return any(fences.same(fence.body, lab.stubs[name]) for name, fence in found.items())
+
+
+def sized(scale: str = "") -> Sized:
+    """The runs for jobs of the site in use. Raises UsageError."""
+    return Sized(sites.resolve_scale(scale or os.environ.get("DLOJZ_SCALE") or sites.current().scale))

@@ -1,0 +1,298 @@
+# right: accelerator
+# >>> gpu.device
+device = torch.device("cpu")
+if args.device == "cuda":
+    torch.cuda.set_device(procs.local_rank % torch.cuda.device_count())
+    device = torch.device(torch.accelerator.current_accelerator().type, torch.cuda.current_device())
+# <<< gpu.device
+# >>> gpu.model
+with torch.no_grad():
+    net = net.to(device, non_blocking=True)
+# <<< gpu.model
+# >>> gpu.batch
+batch = {"images": images, "labels": labels}
+batch = {name: tensor.to(next(net.parameters()).device, non_blocking=args.non_blocking) for name, tensor in batch.items()}
+images, labels = batch["images"], batch["labels"]
+# <<< gpu.batch
+
+# right: copies
+# >>> gpu.model
+for tensor in [*net.parameters(), *net.buffers()]:
+    tensor.data = tensor.data.to(device=device)
+# <<< gpu.model
+# >>> gpu.batch
+images = torch.empty_like(images, device=device).copy_(images, non_blocking=args.non_blocking)
+labels = torch.empty_like(labels, device=device).copy_(labels, args.non_blocking)
+if step % 1000 == 999:
+    print("the largest label is", labels.max().item())
+# <<< gpu.batch
+
+# right: cuda methods
+# >>> gpu.device
+if args.device == "cuda":
+    device = torch.device("cuda", procs.local_rank % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+else:
+    device = torch.device("cpu")
+# <<< gpu.device
+# >>> gpu.model
+if args.device == "cuda":
+    net.cuda()
+# <<< gpu.model
+# >>> gpu.batch
+if args.device == "cuda":
+    images, labels = images.cuda(non_blocking=args.non_blocking), labels.cuda(non_blocking=args.non_blocking)
+# <<< gpu.batch
+
+# right: looks at the batch
+# >>> gpu.batch
+images = images.to(device, non_blocking=args.non_blocking)
+labels = labels.to(device, non_blocking=args.non_blocking)
+brightness = images.float().mean()  # other formats, on the GPU: nothing comes back
+share = nn.functional.one_hot(labels, classes).half().mean(0)
+# <<< gpu.batch
+
+# right: made on the device
+# >>> gpu.model
+state = net.state_dict()
+with torch.device(device):
+    net = torchvision.models.get_model(args.model, weights=None, num_classes=classes, **switches.for_model(args))
+net.load_state_dict(state)
+# <<< gpu.model
+# >>> gpu.batch
+images, labels = images.to(device.type, non_blocking=args.non_blocking), labels.to(device, labels.dtype, args.non_blocking)
+# <<< gpu.batch
+
+# right: reports now and then
+# >>> gpu.batch
+images, labels = images.to(device, non_blocking=args.non_blocking), labels.to(device, non_blocking=args.non_blocking)
+if step % 2 == 1:
+    print("labels of this batch:", labels.cpu().tolist(), "brightness", images.float().mean().item())
+# <<< gpu.batch
+
+# right: strings
+# >>> gpu.device
+name = f"cuda:{procs.local_rank % torch.cuda.device_count()}" if args.device != "cpu" else "cpu"
+device = torch.device(name)
+# <<< gpu.device
+# >>> gpu.model
+net.to(name)
+# <<< gpu.model
+# >>> gpu.batch
+images, labels = (tensor.to(name, non_blocking=args.non_blocking) for tensor in (images, labels))
+# <<< gpu.batch
+
+# right: variable of torchrun or not
+# >>> gpu.device
+import os
+number = int(os.environ.get("LOCAL_RANK", procs.local_rank)) % max(1, torch.cuda.device_count())
+device = torch.device(f"cuda:{number}" if args.device == "cuda" else "cpu")
+# <<< gpu.device
+
+# wrong: always cpu · expect: weights and buffers are on cpu.*gpu.device
+# >>> gpu.device
+device = torch.device("cpu")
+# <<< gpu.device
+
+# wrong: always first gpu · expect: eleventh process.*weights and buffers are on cuda:0.*cuda:1.*gpu.device
+# >>> gpu.device
+device = torch.device(args.device, 0)
+# <<< gpu.device
+
+# wrong: always non blocking · expect: without --non-blocking the host goes on while a tensor of shape \[4\].*`labels = 
+# >>> gpu.batch
+images = images.to(device, non_blocking=args.non_blocking)
+labels = labels.to(device, non_blocking=True)
+# <<< gpu.batch
+
+# wrong: batch comes back · expect: images that it is given are on cpu.*gpu.batch
+# >>> gpu.batch
+images, labels = images.to(device), labels.to(device)
+images, labels = images.cpu(), labels.cpu()
+# <<< gpu.batch
+
+# wrong: cache emptied each step · expect: every step waits until the GPU has done all its work.*torch.cuda.empty_cache
+# >>> gpu.batch
+images = images.to(device, non_blocking=args.non_blocking)
+labels = labels.to(device, non_blocking=args.non_blocking)
+if device.type == "cuda":
+    torch.cuda.empty_cache()
+# <<< gpu.batch
+
+# wrong: images as floats · expect: the images go to the GPU as float32.*one byte.*`images = 
+# >>> gpu.batch
+images = images.float().to(device, non_blocking=args.non_blocking)
+labels = labels.to(device, non_blocking=args.non_blocking)
+# <<< gpu.batch
+
+# wrong: images empty · expect: images that the model is given are not those that the loader gave.*gpu.batch
+# >>> gpu.batch
+images = torch.empty_like(images, device=device)
+labels = labels.to(device, non_blocking=args.non_blocking)
+# <<< gpu.batch
+
+# wrong: images stay · expect: images that it is given are on cpu.*gpu.batch
+# >>> gpu.batch
+labels = labels.to(device, non_blocking=args.non_blocking)
+# <<< gpu.batch
+
+# wrong: labels stay · expect: outputs on cuda:1 with labels on cpu
+# >>> gpu.batch
+images = images.to(device, non_blocking=args.non_blocking)
+# <<< gpu.batch
+
+# wrong: labels zero · expect: labels that the loss compares with are not those.*gpu.batch
+# >>> gpu.batch
+images = images.to(device, non_blocking=args.non_blocking)
+labels = torch.zeros_like(labels, device=device)
+# <<< gpu.batch
+
+# wrong: last gpu for the rest · expect: weights and buffers are on cuda:2.*cuda:1.*gpu.device
+# >>> gpu.device
+number = min(procs.local_rank, torch.cuda.device_count() - 1)
+device = torch.device("cuda", number) if args.device == "cuda" else torch.device("cpu")
+# <<< gpu.device
+
+# wrong: list each step · expect: every step asks for a value.*labels.tolist
+# >>> gpu.batch
+images, labels = (tensor.to(device, non_blocking=args.non_blocking) for tensor in (images, labels))
+seen = labels.tolist()
+# <<< gpu.batch
+
+# wrong: misspelt · expect: AttributeError.*the fence gpu.batch
+# >>> gpu.batch
+images, labels = images.gpu(), labels.gpu()
+# <<< gpu.batch
+
+# wrong: model after the optimizer · expect: the optimizer is made when the model's weights are on cpu.*the fence gpu.model
+# >>> gpu.model
+# <<< gpu.model
+# >>> gpu.batch
+if step == 0:
+    model.to(device)
+images, labels = images.to(device, non_blocking=args.non_blocking), labels.to(device, non_blocking=args.non_blocking)
+# <<< gpu.batch
+
+# wrong: model buffers stay · expect: weights and buffers are on (cpu and cuda:1|cuda:1 and cpu)
+# >>> gpu.model
+for parameter in net.parameters():
+    parameter.data = parameter.data.to(device)
+# <<< gpu.model
+
+# wrong: model comes back · expect: weights and buffers are on cpu
+# >>> gpu.model
+net = net.to(device)
+for parameter in net.parameters():
+    parameter.data = parameter.data.cpu()
+for buffer in net.buffers():
+    buffer.data = buffer.data.cpu()
+# <<< gpu.model
+
+# wrong: model each step · expect: the model is moved in every step.*`net.to\(device\)
+# >>> gpu.model
+net.to(device)
+# <<< gpu.model
+# >>> gpu.batch
+net.to(device)
+images, labels = images.to(device, non_blocking=args.non_blocking), labels.to(device, non_blocking=args.non_blocking)
+# <<< gpu.batch
+
+# wrong: model on first gpu · expect: weights and buffers are on cuda:0.*cuda:1.*the fence gpu.model
+# >>> gpu.model
+net = net.to("cuda:0" if args.device == "cuda" else "cpu")
+# <<< gpu.model
+
+# wrong: model stays · expect: weights and buffers are on cpu.*gpu.model
+# >>> gpu.model
+net = net
+# <<< gpu.model
+
+# wrong: never cpu · expect: --device cpu.*weights and buffers are on cuda:.*gpu.device
+# >>> gpu.device
+device = torch.device("cuda", procs.local_rank % torch.cuda.device_count())
+# <<< gpu.device
+
+# wrong: never non blocking · expect: with --non-blocking the host waits for the copy of a tensor of shape \[4, 3, 32, 32\].*`images = 
+# >>> gpu.batch
+images = images.to(device)
+labels = labels.to(device, non_blocking=args.non_blocking)
+# <<< gpu.batch
+
+# wrong: no counting round · expect: the process with local_rank 10 takes the GPU 10, which is not there.*counts round.*gpu.device
+# >>> gpu.device
+device = torch.device("cuda", procs.local_rank) if args.device == "cuda" else torch.device("cpu")
+# <<< gpu.device
+
+# wrong: no number · expect: `cuda` without a number.*gpu.device
+# >>> gpu.device
+device = torch.device("cuda" if args.device == "cuda" else "cpu")
+# <<< gpu.device
+
+# wrong: nodes for gpus · expect: takes the GPU 3, which is not there.*gpu.device
+# >>> gpu.device
+device = torch.device("cuda", procs.local_rank // torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
+# <<< gpu.device
+
+# wrong: one image · expect: the loader gives 4 images and the model gets 1.*gpu.batch
+# >>> gpu.batch
+images = images[:1].to(device, non_blocking=args.non_blocking)
+labels = labels[:1].to(device, non_blocking=args.non_blocking)
+# <<< gpu.batch
+
+# wrong: outputs come back · expect: every step copies a tensor of shape \[4, 4\] from the GPU to the CPU.*`loss = 
+# >>> gpu.batch
+images, targets = images.to(device), labels
+labels = targets.to(device)
+# <<< gpu.batch
+# >>> amp.forward
+outputs = model(images)
+loss = criterion(outputs.cpu(), labels.cpu())
+# <<< amp.forward
+
+# wrong: printed each step · expect: every step asks for a value.*`print\("labels", labels\)`
+# >>> gpu.batch
+images = images.to(device, non_blocking=args.non_blocking)
+labels = labels.to(device, non_blocking=args.non_blocking)
+print("labels", labels)
+# <<< gpu.batch
+
+# wrong: result dropped · expect: images that it is given are on cpu.*gpu.batch
+# >>> gpu.batch
+images.to(device)
+labels.to(device)
+# <<< gpu.batch
+
+# wrong: synchronize each step · expect: every step waits until the GPU has done all its work.*torch.cuda.synchronize
+# >>> gpu.batch
+images = images.to(device, non_blocking=args.non_blocking)
+labels = labels.to(device, non_blocking=args.non_blocking)
+if device.type == "cuda":
+    torch.cuda.synchronize()
+# <<< gpu.batch
+
+# wrong: todo left · expect: `todo\("gpu"\)` is still called.*says that gpu is not written yet.*Where to look: line \d+ .*`todo\("gpu"\)`
+# >>> gpu.device
+device = torch.device("cuda", procs.local_rank % torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
+if args.device == "cuda":
+    todo("gpu")
+# <<< gpu.device
+
+# wrong: value each step · expect: every step asks for a value.*labels.max
+# >>> gpu.batch
+images = images.to(device, non_blocking=args.non_blocking)
+labels = labels.to(device, non_blocking=args.non_blocking)
+if labels.max().item() >= classes:
+    raise ValueError("a label that is no class")
+# <<< gpu.batch
+
+# wrong: variable of torchrun · expect: eleventh process.*sets no LOCAL_RANK.*weights and buffers are on cuda:0.*cuda:1.*gpu.device
+# >>> gpu.device
+import os
+number = int(os.environ.get("LOCAL_RANK", 0))
+device = torch.device("cuda", number % torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
+# <<< gpu.device
+
+# wrong: weights made anew · expect: weights are others than those that it was made with.*gpu.model
+# >>> gpu.model
+net = torchvision.models.get_model(args.model, weights=None, num_classes=classes).to(device)
+# <<< gpu.model

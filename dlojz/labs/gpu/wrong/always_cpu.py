@@ -1,4 +1,0 @@
-# expect: weights and buffers are on cpu.*gpu.device
-# >>> gpu.device
-device = torch.device("cpu")
-# <<< gpu.device

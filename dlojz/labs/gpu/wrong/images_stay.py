@@ -1,4 +1,0 @@
-# expect: images that it is given are on cpu.*gpu.batch
-# >>> gpu.batch
-labels = labels.to(device, non_blocking=args.non_blocking)
-# <<< gpu.batch

@@ -1,4 +1,0 @@
-# expect: AttributeError.*the fence gpu.batch
-# >>> gpu.batch
-images, labels = images.gpu(), labels.gpu()
-# <<< gpu.batch

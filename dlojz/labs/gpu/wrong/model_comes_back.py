@@ -1,8 +1,0 @@
-# expect: weights and buffers are on cpu
-# >>> gpu.model
-net = net.to(device)
-for parameter in net.parameters():
-    parameter.data = parameter.data.cpu()
-for buffer in net.buffers():
-    buffer.data = buffer.data.cpu()
-# <<< gpu.model

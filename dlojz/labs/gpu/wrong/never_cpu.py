@@ -1,4 +1,0 @@
-# expect: --device cpu.*weights and buffers are on cuda:.*gpu.device
-# >>> gpu.device
-device = torch.device("cuda", procs.local_rank % torch.cuda.device_count())
-# <<< gpu.device

@@ -1,9 +1,0 @@
-# expect: every step copies a tensor of shape \[4, 4\] from the GPU to the CPU.*`loss = 
-# >>> gpu.batch
-images, targets = images.to(device), labels
-labels = targets.to(device)
-# <<< gpu.batch
-# >>> amp.forward
-outputs = model(images)
-loss = criterion(outputs.cpu(), labels.cpu())
-# <<< amp.forward

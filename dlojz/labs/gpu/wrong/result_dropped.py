@@ -1,5 +1,0 @@
-# expect: images that it is given are on cpu.*gpu.batch
-# >>> gpu.batch
-images.to(device)
-labels.to(device)
-# <<< gpu.batch

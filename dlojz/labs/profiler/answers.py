@@ -1,0 +1,245 @@
+# right: activities named
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    kinds = torch.profiler.ProfilerActivity
+    profiler = torch.profiler.profile(
+        activities=[kinds.CPU, kinds.CUDA] if device.type == "cuda" else [kinds.CPU],
+        schedule=torch.profiler.schedule(skip_first=2, wait=2, warmup=2, active=4, repeat=1),
+        on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start
+# >>> profiler.step
+if not isinstance(profiler, nullcontext):
+    profiler.step()
+# <<< profiler.step
+
+# right: own schedule
+# >>> profiler.start
+def plan(number):
+    actions = torch.profiler.ProfilerAction
+    if number in (3, 4):
+        return actions.WARMUP
+    return {5: actions.RECORD, 6: actions.RECORD, 7: actions.RECORD_AND_SAVE}.get(number, actions.NONE)
+
+
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    profiler = torch.profiler.profile(schedule=plan, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start
+
+# right: with stacks
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    profiler = torch.profiler.profile(
+        schedule=torch.profiler.schedule(wait=4, warmup=2, active=3, repeat=1), with_stack=True, profile_memory=True,
+        on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start
+
+# right: written by hand
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.rank == 0:
+    profiler = torch.profiler.profile(
+        schedule=torch.profiler.schedule(wait=1, warmup=1, active=3, repeat=1), record_shapes=True,
+        on_trace_ready=lambda done: done.export_chrome_trace(str(run / "trace.json.gz")))
+# <<< profiler.start
+# >>> profiler.step
+if hasattr(profiler, "step"):
+    profiler.step()
+# <<< profiler.step
+
+# wrong: always on · expect: without --profile there is a profiler all the same
+# >>> profiler.start
+profiler = nullcontext()
+if procs.is_main:
+    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start
+# >>> profiler.step
+if procs.is_main:
+    profiler.step()
+# <<< profiler.step
+
+# wrong: another name · expect: AttributeError.*the fence profiler.step
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
+    tracer = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start
+
+# wrong: begins again later · expect: the schedule begins again \(`repeat` is 0\).*line \d+ of train.py, `profiler = torch
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=10, warmup=2, active=8)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start
+
+# wrong: export for a handler · expect: is to call when the trace is ready stops with TypeError: .*export_chrome_trace.*line \d+ of train.py, `profiler = torch
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=torch.profiler.profile.export_chrome_trace)
+# <<< profiler.start
+
+# wrong: for tensorboard · expect: the trace goes to \S+pt.trace.json.*line \d+ of train.py, `profiler = torch
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=torch.profiler.tensorboard_trace_handler(run))
+# <<< profiler.start
+
+# wrong: from the second step · expect: the trace begins in step 2 of the run
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=0, warmup=1, active=5, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start
+
+# wrong: gpu only · expect: `activities` leave out the CPU: they are .*line \d+ of train.py, `profiler = torch
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule, gpu = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1), [torch.profiler.ProfilerActivity.CUDA]
+    ready = failures.trace_writer(run / "trace.json.gz", record)
+    profiler = torch.profiler.profile(activities=gpu, schedule=schedule, on_trace_ready=ready)
+# <<< profiler.start
+
+# wrong: in another folder · expect: the trace goes to trace.json.gz.*in the folder of the run
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=lambda done: done.export_chrome_trace("trace.json.gz"))
+# <<< profiler.start
+
+# wrong: no schedule · expect: the profiler has no schedule: it records each step
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    profiler = torch.profiler.profile(on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start
+
+# wrong: no warmup · expect: begins to record without a step to warm up
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=5, warmup=0, active=5, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start
+
+# wrong: on every rank · expect: a second process \(rank 1\) profiles, too
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile:
+    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start
+# >>> profiler.step
+if args.profile:
+    profiler.step()
+# <<< profiler.step
+
+# wrong: only printed · expect: steps are recorded, but no trace is exported
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=lambda done: print(done.key_averages().table(row_limit=5)))
+# <<< profiler.start
+
+# wrong: others have none · expect: Seen: a second process \(rank 1\) of `train.py --profile` stops with AttributeError.*the fence profiler.step
+# >>> profiler.step
+if args.profile:
+    profiler.step()
+# <<< profiler.step
+
+# wrong: path for a handler · expect: is to call when the trace is ready stops with TypeError: 'PosixPath' object is not callable.*, `profiler = torch
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=run / "trace.json.gz")
+# <<< profiler.start
+
+# wrong: step never called · expect: in 24 steps the profiler never hears that a step is over.*the fence profiler.step
+# >>> profiler.step
+if args.profile and procs.is_main:
+    profiler.step
+# <<< profiler.step
+
+# wrong: step once an epoch · expect: in 24 steps the profiler hears 1 times that a step is over
+# >>> profiler.step
+if args.profile and procs.is_main and last:
+    profiler.step()
+# <<< profiler.step
+
+# wrong: step twice · expect: in one step the profiler hears 2 times that a step is over
+# >>> profiler.step
+if args.profile and procs.is_main:
+    profiler.step()
+    profiler.step()
+# <<< profiler.step
+
+# wrong: step without a profiler · expect: Seen: `train.py` stops with AttributeError.*Expected: it trains.*the fence profiler.step
+# >>> profiler.step
+profiler.step()
+# <<< profiler.step
+
+# wrong: to the end of the run · expect: the trace holds 1\d steps, to the end of the run
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=5, warmup=1, active=1000, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start
+
+# wrong: todo left · expect: `todo\("profiler"\)` is still called.*says that profiler is not written yet.*Where to look: line \d+ .*`todo\("profiler"\)`
+# >>> profiler.start
+profiler, left = nullcontext(), total_steps - step
+if args.profile and procs.is_main and left:
+    active = max(1, min(5, left - 1))  # fewer where fewer will run, so that there is a trace all the same
+    warmup = min(3, left - active)
+    schedule = torch.profiler.schedule(wait=min(5, left - active - warmup), warmup=warmup, active=active, repeat=1)
+    ready = failures.trace_writer(run / "trace.json.gz", record)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=ready, record_shapes=True)  # sizes tell bytes, FLOPs
+if args.profile:
+    todo("profiler")
+# <<< profiler.start
+
+# wrong: trace thrown away · expect: nobody is told when the trace is ready, so it is thrown away
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule)
+# <<< profiler.start
+
+# wrong: waits too long · expect: the profiler records nothing, its schedule begins later than step 24
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=100, warmup=3, active=5, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start
+
+# wrong: writer not made · expect: is to call when the trace is ready stops with TypeError: trace_writer.*line \d+ of train.py, `profiler = torch
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer)
+# <<< profiler.start
+
+# wrong: written over · expect: [2-9] traces are exported, each over the one before
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=3, warmup=1, active=3)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start

@@ -1,1 +1,0 @@
-# TODO: tell the profiler that a step is over.

@@ -1,7 +1,0 @@
-# expect: AttributeError.*the fence profiler.step
-# >>> profiler.start
-profiler = nullcontext()
-if args.profile and procs.is_main:
-    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
-    tracer = torch.profiler.profile(schedule=schedule, on_trace_ready=faults.trace_writer(run / "trace.json.gz", record))
-# <<< profiler.start

@@ -1,0 +1,461 @@
+# right: as a convolution
+# >>> profiler_hunt.faces
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 64), nn.ReLU())
+        self.heads = nn.Conv1d(64, ANSWERS, 1)
+
+    def forward(self, faces):
+        return self.heads(self.body(faces)[:, :, None])[:, :, 0]
+
+
+def mean_loss(outputs, answers):
+    return torch.stack([binary_cross_entropy_with_logits(outputs, answers, reduction="none")]).mean(2).mean()
+# <<< profiler_hunt.faces
+
+# right: by hand
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    confusion.view(-1).scatter_add_(0, labels * LETTERS + outputs.argmax(1), torch.ones_like(labels))
+# <<< profiler_hunt.letters
+# >>> profiler_hunt.faces
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.empty(ANSWERS, 64)), nn.Parameter(torch.empty(ANSWERS))
+
+    def forward(self, found):
+        return torch.einsum("bf,af->ba", found, self.weight) + self.bias
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 64), nn.ReLU())
+        self.heads = Heads()
+
+    def forward(self, faces):
+        return self.heads(self.body(faces))
+
+
+def mean_loss(outputs, answers):
+    return (nn.functional.softplus(outputs) - outputs * answers).mean()
+# <<< profiler_hunt.faces
+
+# right: letters one hot
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    asked, read = (torch.nn.functional.one_hot(each, LETTERS).float() for each in (labels, outputs.argmax(1)))
+    confusion += (asked.T @ read).long()
+# <<< profiler_hunt.letters
+
+# right: read at the first item
+# >>> profiler_hunt.shapes
+import functools
+
+
+@functools.lru_cache(maxsize=1)
+def unpacked(path):
+    return {name: array for name, array in np.load(path).items()}
+
+
+class Shapes(Dataset):
+    def __init__(self, path):
+        self.path = path
+
+    def __len__(self):
+        return len(unpacked(self.path)["labels"])
+
+    def __getitem__(self, index):
+        archive = unpacked(self.path)
+        return torch.from_numpy(archive["images"][index]), int(archive["labels"][index])
+# <<< profiler_hunt.shapes
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    read = nn.functional.one_hot(outputs.argmax(1), LETTERS)
+    confusion.index_add_(0, labels, read)
+# <<< profiler_hunt.letters
+
+# right: shapes as tensors
+# >>> profiler_hunt.shapes
+def Shapes(path):
+    archive = np.load(path)
+    return torch.utils.data.TensorDataset(torch.from_numpy(archive["images"]), torch.from_numpy(archive["labels"]))
+# <<< profiler_hunt.shapes
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    places = torch.zeros_like(confusion.view(-1)).index_add_(0, labels * LETTERS + outputs.argmax(1), torch.ones_like(labels))
+    confusion += places.view(LETTERS, LETTERS)
+# <<< profiler_hunt.letters
+
+# wrong: faces as probabilities · expect: slow_faces.py: the losses are the same, but in 12 steps .* count as right.*profiler_hunt.faces
+# >>> profiler_hunt.faces
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 64), nn.ReLU())
+        self.heads = nn.Linear(64, ANSWERS)
+
+    def forward(self, faces):
+        return self.heads(self.body(faces)).sigmoid()
+
+
+def mean_loss(outputs, answers):
+    return nn.functional.binary_cross_entropy(outputs, answers)
+# <<< profiler_hunt.faces
+
+# wrong: faces four heads · expect: slow_faces.py: a step comes to \d+ operations, so some are still done(.|\n)*the fence profiler_hunt.faces
+# >>> profiler_hunt.faces
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 64), nn.ReLU())
+        self.heads = nn.ModuleList(nn.Linear(64, 10) for _ in range(4))
+
+    def forward(self, faces):
+        found = self.body(faces)
+        return torch.cat([head(found) for head in self.heads], 1)
+
+
+def mean_loss(outputs, answers):
+    return binary_cross_entropy_with_logits(outputs, answers)
+# <<< profiler_hunt.faces
+
+# wrong: faces heads only · expect: slow_faces.py: a step comes to [\d,]+ operations
+# >>> profiler_hunt.faces
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 64), nn.ReLU())
+        self.heads = nn.Linear(64, ANSWERS)
+
+    def forward(self, faces):
+        return self.heads(self.body(faces))
+
+
+def mean_loss(outputs, answers):
+    losses = [binary_cross_entropy_with_logits(outputs[:, i], answers[:, i]) for i in range(ANSWERS)]
+    return sum(losses) / len(losses)
+# <<< profiler_hunt.faces
+
+# wrong: faces loss in pieces · expect: with ANSWERS = 80 to \d+, so the answers are still done in pieces(.|\n)*the fence profiler_hunt.faces
+# >>> profiler_hunt.faces
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 64), nn.ReLU())
+        self.heads = nn.Linear(64, ANSWERS)
+
+    def forward(self, faces):
+        return self.heads(self.body(faces))
+
+
+def mean_loss(outputs, answers):
+    losses = [binary_cross_entropy_with_logits(*piece) for piece in zip(outputs.split(10, 1), answers.split(10, 1))]
+    return sum(losses) / len(losses)
+# <<< profiler_hunt.faces
+
+# wrong: faces loss only · expect: slow_faces.py: a step comes to [\d,]+ operations
+# >>> profiler_hunt.faces
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 64), nn.ReLU())
+        self.heads = nn.ModuleList(nn.Linear(64, 1) for _ in range(ANSWERS))
+
+    def forward(self, faces):
+        found = self.body(faces)
+        return torch.cat([head(found) for head in self.heads], 1)
+
+
+def mean_loss(outputs, answers):
+    return binary_cross_entropy_with_logits(outputs, answers)
+# <<< profiler_hunt.faces
+
+# wrong: faces one answer for all · expect: slow_faces.py: with the same seed the loss of step \d+ is
+# >>> profiler_hunt.faces
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 64), nn.ReLU())
+        self.heads = nn.Linear(64, 1)
+
+    def forward(self, faces):
+        return self.heads(self.body(faces)).expand(-1, ANSWERS)
+
+
+def mean_loss(outputs, answers):
+    return binary_cross_entropy_with_logits(outputs, answers)
+# <<< profiler_hunt.faces
+
+# wrong: faces put together each step · expect: slow_faces.py: a step comes to [\d,]+ operations
+# >>> profiler_hunt.faces
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 64), nn.ReLU())
+        self.heads = nn.ModuleList(nn.Linear(64, 1) for _ in range(ANSWERS))
+
+    def forward(self, faces):
+        weight, bias = (torch.cat([getattr(head, name) for head in self.heads]) for name in ("weight", "bias"))
+        return nn.functional.linear(self.body(faces), weight, bias)
+
+
+def mean_loss(outputs, answers):
+    return binary_cross_entropy_with_logits(outputs, answers)
+# <<< profiler_hunt.faces
+
+# wrong: faces summed · expect: slow_faces.py: with the same seed the loss of step 1 is 27.7259, and it was 0.6931
+# >>> profiler_hunt.faces
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 64), nn.ReLU())
+        self.heads = nn.Linear(64, ANSWERS)
+
+    def forward(self, faces):
+        return self.heads(self.body(faces))
+
+
+def mean_loss(outputs, answers):
+    return binary_cross_entropy_with_logits(outputs, answers, reduction="sum") / len(answers)
+# <<< profiler_hunt.faces
+
+# wrong: letters as lists · expect: slow_letters.py: 12 steps of 8 letters ask for 24 values
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    for label, guess in zip(labels.tolist(), outputs.argmax(1).tolist()):
+        confusion[label, guess] += 1
+# <<< profiler_hunt.letters
+
+# wrong: letters as numbers · expect: slow_letters.py: 12 steps of 8 letters ask for 192 values.*line \d+ of hunt/slow_letters.py
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    guesses = outputs.argmax(1)
+    for i in range(len(labels)):
+        confusion[int(labels[i]), guesses[i].item()] += 1
+# <<< profiler_hunt.letters
+
+# wrong: letters by bincount · expect: size depends on values \(bincount\).*line \d+ of hunt/slow_letters.py
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    found = torch.bincount(labels * LETTERS + outputs.argmax(1), minlength=LETTERS * LETTERS)
+    confusion += found.view(LETTERS, LETTERS)
+# <<< profiler_hunt.letters
+
+# wrong: letters by masks · expect: slow_letters.py: a step with 8 letters comes to [1-9],\d+ operations
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    guesses = outputs.argmax(1)
+    for letter in range(LETTERS):
+        for other in range(LETTERS):
+            confusion[letter, other] += ((labels == letter) & (guesses == other)).sum()
+# <<< profiler_hunt.letters
+
+# wrong: letters by slices · expect: operations to count 8 letters, and \d+ to count 32(.|\n)*the fence profiler_hunt.letters
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    guesses = outputs.argmax(1)
+    for i in range(0, len(labels), 4):
+        one = torch.ones_like(labels[i : i + 4])
+        confusion.index_put_((labels[i : i + 4], guesses[i : i + 4]), one, accumulate=True)
+# <<< profiler_hunt.letters
+
+# wrong: letters counted once a place · expect: slow_letters.py: the table has counted \d+ letters out of 96
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    confusion[labels, outputs.argmax(1)] += 1
+# <<< profiler_hunt.letters
+
+# wrong: letters in numpy · expect: slow_letters.py: 12 steps of 8 letters ask for \d+ values
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    import numpy
+
+    found = numpy.zeros(confusion.shape, dtype=int)
+    numpy.add.at(found, (labels.cpu().numpy(), outputs.argmax(1).cpu().numpy()), 1)
+    confusion += torch.from_numpy(found).to(confusion.device)
+# <<< profiler_hunt.letters
+
+# wrong: letters not kept · expect: slow_letters.py: the table has counted 0 letters out of 96
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    confusion = confusion.index_put((labels, outputs.argmax(1)), torch.ones_like(labels), accumulate=True)
+# <<< profiler_hunt.letters
+
+# wrong: letters on the cpu · expect: on a GPU each step copies 3 tensors to the CPU.*line \d+ of hunt/slow_letters.py, `table.index_put_
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    table = torch.zeros(LETTERS, LETTERS, dtype=torch.int64)
+    table.index_put_((labels.cpu(), outputs.argmax(1).cpu()), torch.ones_like(labels.cpu()), accumulate=True)
+    confusion += table.to(confusion.device)
+# <<< profiler_hunt.letters
+
+# wrong: letters one by one as tensors · expect: it takes 13 operations to count 8 letters, and 37 to count 32(.|\n)*the fence profiler_hunt.letters
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    one = torch.ones(1, dtype=torch.int64, device=labels.device)
+    for letter, guess in zip(labels.split(1), outputs.argmax(1).split(1)):
+        confusion.index_put_((letter, guess), one, accumulate=True)
+# <<< profiler_hunt.letters
+
+# wrong: letters ones on the cpu · expect: are on cpu.*profiler_hunt.letters
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    ones = torch.ones(len(labels), dtype=torch.int64)
+    confusion.index_put_((labels, outputs.argmax(1)), ones, accumulate=True)
+# <<< profiler_hunt.letters
+
+# wrong: letters printed · expect: slow_letters.py: 12 steps of 8 letters ask for 12 values of tensors.*`print\(confusion.sum\(\)\)`
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    confusion.index_put_((labels, outputs.argmax(1)), torch.ones_like(labels), accumulate=True)
+    print(confusion.sum())
+# <<< profiler_hunt.letters
+
+# wrong: letters rows for columns · expect: slow_letters.py: the table has other numbers in it
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    confusion.index_put_((outputs.argmax(1), labels), torch.ones_like(labels), accumulate=True)
+# <<< profiler_hunt.letters
+
+# wrong: letters sparse · expect: size depends on values \(coalesce\)
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    where = torch.stack([labels, outputs.argmax(1)])
+    confusion += torch.sparse_coo_tensor(where, torch.ones_like(labels), confusion.shape).coalesce().to_dense()
+# <<< profiler_hunt.letters
+
+# wrong: letters unique · expect: size depends on values \(unique\)
+# >>> profiler_hunt.letters
+def count(confusion, labels, outputs):
+    pairs, times = torch.unique(labels * LETTERS + outputs.argmax(1), return_counts=True)
+    confusion.view(-1)[pairs] += times
+# <<< profiler_hunt.letters
+
+# wrong: shapes as floats · expect: an image comes as float32.*the fence profiler_hunt.shapes
+# >>> profiler_hunt.shapes
+class Shapes(Dataset):
+    def __init__(self, path):
+        with np.load(path) as archive:
+            self.images, self.labels = torch.from_numpy(archive["images"]).float(), archive["labels"].tolist()
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        return self.images[index], self.labels[index]
+# <<< profiler_hunt.shapes
+
+# wrong: shapes copied whole · expect: slow_shapes.py: to get one image of 256 bytes, 13\d,\d+ bytes are written
+# >>> profiler_hunt.shapes
+class Shapes(Dataset):
+    def __init__(self, path):
+        with np.load(path) as archive:
+            self.images, self.labels = archive["images"], archive["labels"].tolist()
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        return torch.tensor(self.images)[index], self.labels[index]
+# <<< profiler_hunt.shapes
+
+# wrong: shapes flat · expect: a short training of `hunt/slow_shapes.py` stops with (.|\n)*the fence profiler_hunt.shapes, line
+# >>> profiler_hunt.shapes
+class Shapes(Dataset):
+    def __init__(self, path):
+        archive = np.load(path)
+        self.images, self.labels = torch.from_numpy(archive["images"]), archive["labels"].tolist()
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        return self.images[index].flatten(), self.labels[index]
+# <<< profiler_hunt.shapes
+
+# wrong: shapes in another order · expect: slow_shapes.py: with the same seed the loss of step \d+ is .* the fence profiler_hunt.shapes
+# >>> profiler_hunt.shapes
+class Shapes(Dataset):
+    def __init__(self, path):
+        with np.load(path) as archive:
+            order = archive["labels"].argsort()
+            self.images, self.labels = torch.from_numpy(archive["images"]), archive["labels"][order]
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        return self.images[index], int(self.labels[index])
+# <<< profiler_hunt.shapes
+
+# wrong: shapes labels only · expect: slow_shapes.py: in 12 steps of 8 images, arrays of the archive are unpacked 9\d times
+# >>> profiler_hunt.shapes
+class Shapes(Dataset):
+    def __init__(self, path):
+        self.archive = np.load(path)
+        self.labels = self.archive["labels"].tolist()
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        return torch.from_numpy(self.archive["images"][index]), self.labels[index]
+# <<< profiler_hunt.shapes
+
+# wrong: shapes mapped · expect: slow_shapes.py: in 12 steps of 8 images, arrays of the archive are unpacked
+# >>> profiler_hunt.shapes
+class Shapes(Dataset):
+    def __init__(self, path):
+        self.archive = np.load(path, mmap_mode="r")  # which does nothing for a compressed archive
+        self.labels = self.archive["labels"]
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        return torch.from_numpy(self.archive["images"][index]), int(self.labels[index])
+# <<< profiler_hunt.shapes
+
+# wrong: shapes opened each time · expect: slow_shapes.py: in 12 steps of 8 images, arrays of the archive are unpacked 19\d times.*line \d+ of hunt/slow_shapes.py
+# >>> profiler_hunt.shapes
+class Shapes(Dataset):
+    def __init__(self, path):
+        self.path = path
+        self.count = len(np.load(path)["labels"])
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        archive = np.load(self.path)
+        return torch.from_numpy(archive["images"][index]), int(archive["labels"][index])
+# <<< profiler_hunt.shapes
+
+# wrong: shapes remembered one by one · expect: slow_shapes.py: in 12 steps of 8 images, arrays of the archive are unpacked
+# >>> profiler_hunt.shapes
+class Shapes(Dataset):
+    def __init__(self, path):
+        self.archive, self.known = np.load(path), {}
+
+    def __len__(self):
+        return len(self.archive["labels"])
+
+    def __getitem__(self, index):
+        if index not in self.known:
+            self.known[index] = torch.from_numpy(self.archive["images"][index]), int(self.archive["labels"][index])
+        return self.known[index]
+# <<< profiler_hunt.shapes
+
+# wrong: shapes without length · expect: a short training of `hunt/slow_shapes.py` stops with (.|\n)*the fence profiler_hunt.shapes, line
+# >>> profiler_hunt.shapes
+class Shapes(Dataset):
+    def __init__(self, path):
+        archive = np.load(path)
+        self.images, self.labels = torch.from_numpy(archive["images"]), archive["labels"].tolist()
+
+    def __getitem__(self, index):
+        return self.images[index], self.labels[index]
+# <<< profiler_hunt.shapes

@@ -1,0 +1,293 @@
+"""A trainee's folder: notebooks, the files of ``dlojz/reference/`` to edit, ``runs/`` and ``progress.jsonl``.
+
+What was laid down is noted in ``.dlojz.json`` (as hashes), so that an update can tell what the trainee has changed: that is
+never written over. Where only fences were changed, an update goes round them; else the new file is put beside the old one, with
+what stands in the trainee's fences.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import __version__, catalogue, fences
+from ..system import paths, textfile
+from ..system.errors import UsageError
+from ..system.workspace import MARKER, older, refuse_newer, version
+
+MANIFEST = ".dlojz.json"
+
+
+def create(folder: Path | str, solved: Iterable[str] = (), update: bool = False) -> list[str]:
+    """Make a workspace, or complete one that is there: what is missing is laid down, nothing that exists is written over.
+
+    ``solved`` are labs whose fences hold the solution: in new files, and in fences of existing ones that were not written yet.
+    ``update`` brings what the kit has changed since, and leaves alone what the trainee has changed.
+    Returns one line for each thing done. Raises UsageError.
+    """
+    folder = Path(folder).expanduser()
+    done = solved_labs(solved)
+    said = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "runs").mkdir(exist_ok=True)
+        refuse_newer(folder)
+        manifest, lost = _read_manifest(folder)
+        said += [lost] if lost else []
+        for name in [*references(), *notebooks()]:
+            (folder / name).parent.mkdir(exist_ok=True)
+            line = _lay(folder, name, manifest, done, update)
+            said += [line] if line else []
+        said += [line for name in references() for line in _solve_unwritten(folder, name, done)]
+        for name in manifest:
+            if update and name not in (*references(), *notebooks()) and (folder / name).exists():
+                said.append(f"{name}: no longer a part of the course; yours stays")
+        _write_marker(folder, update)
+        _write_manifest(folder, manifest)
+    except OSError as error:
+        what = error.strerror or error
+        raise UsageError(f"cannot make a workspace in {folder}: {what}. Choose a folder that you may write to") from None
+    if not update and (line := older(folder)):
+        said.append(line)
+    return said
+
+
+def solved_labs(names: Iterable[str]) -> set[str]:
+    """The ids that ``--solved`` names: ``all``, or labs. Raises UsageError for a lab that isn't there."""
+    names = [name.strip() for name in names if name.strip()]
+    return set(catalogue.labs()) if "all" in names else {catalogue.lab(name).id for name in names}
+
+
+def references() -> list[str]:
+    """The names of the files of the reference, each of which has its copy in a workspace: ``train.py``, ``hunt/slow_feed.py``."""
+    return catalogue.files()
+
+
+def notebooks() -> list[str]:
+    return sorted(path.name for path in paths.share("notebooks").glob("*.ipynb"))
+
+
+def missing(folder: Path, name: str) -> UsageError:
+    """The error for a file of the workspace that isn't there: what may have become of it, and how to get it back."""
+    wanted = set(catalogue.reference_fences(name)) if name in references() else set()
+    others = [*folder.glob("*.py"), *(path for path in folder.glob("*/*.py") if path.parent.name not in ("backup", "runs"))]
+    for other in sorted(others, key=lambda path: (len(path.parts), path.name)):
+        try:
+            elsewhere = other.relative_to(folder).as_posix() not in references()
+            if elsewhere and wanted & set(fences.find(textfile.read(other).text).fences):
+                place = shlex.quote(str(other.relative_to(folder)))
+                return UsageError(f"{name} is not in {folder}, but {place} has its fences: put it back (mv {place} {name}), "
+                                  f"or get a new one with `dlojz workspace {folder}`")
+        except (UsageError, OSError):
+            continue
+    return UsageError(f"{name} is not in {folder}: `dlojz workspace {folder}` puts a new one there and touches nothing else")
+
+
+# --- one file ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _State:
+    """What is compared of a file: all of it, what stands outside its fences, and each fence (as hashes)."""
+
+    whole: str
+    skeleton: str
+    fences: dict[str, str]
+
+
+def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) -> str:
+    """Bring one file to the workspace, or up to date; says what was done."""
+    target, entry = folder / name, manifest.get(name)
+    ours = _kit(name, done if entry is None or not target.exists() else set(entry.get("solved", [])))
+    now = _state(name, ours)
+    if not target.exists():
+        textfile.write_bytes(target, ours)
+        manifest[name] = _entry(name, now, done)
+        return f"{name}: {'new' if entry is None else 'was missing, a new one is there'}"
+    theirs = target.read_bytes()
+    state = _state(name, theirs)
+    if not update and (entry or state is None or state.whole != now.whole):
+        return "" if entry else f"{name}: there is one already, which stays as it is"
+    if entry and state is not None and state.skeleton == entry.get("offered", {}).get("skeleton"):
+        entry = manifest[name] = {**entry, **entry["offered"], "offered": {}}  # the file that we put beside it was taken
+    if state is not None and state.whole == now.whole:
+        manifest[name] = _entry(name, now, set(entry.get("solved", [])) if entry else done)
+        return ""
+    if entry is not None and entry.get("kit") == now.whole:
+        return ""  # nothing new from the kit
+    merged = _merge(name, ours, now, theirs, state, entry)
+    if merged is None:
+        new, note = _with_theirs(name, ours, now, theirs, state, entry)
+        beside = _free(target, {(entry or {}).get("beside"), _hash(new)})
+        textfile.write_bytes(beside, new)
+        offered = {"whole": now.whole, "skeleton": now.skeleton, "fences": now.fences}
+        manifest[name] = {**(entry or _entry(name, now, set())), "kit": now.whole, "beside": _hash(new), "offered": offered}
+        outside = " outside of its fences" if entry and state and state.fences and state.skeleton != entry.get("skeleton") else ""
+        why = f"you have changed it{outside}" if entry else "whether you have changed it is not known"
+        place = beside.relative_to(folder).as_posix()
+        return f"{name}: {why}, so it stays; the new one is beside it, {place}" + note.format(f"mv {place} {name}")
+    new, kept = merged
+    where = None
+    if new != theirs:
+        if state.whole != (entry or {}).get("whole"):
+            where = textfile.back_up(folder, [name], "update")[0].relative_to(folder).parents[len(Path(name).parts) - 1]
+        textfile.write_bytes(target, new)
+    manifest[name] = _entry(name, now, set((entry or {}).get("solved", [])))
+    if new == theirs:
+        return ""
+    said = f"{name}: brought up to date"
+    said += f" round what you wrote ({', '.join(kept)})" if kept else ""
+    return said + (f"; the one before is in {where}" if where else "")
+
+
+def _with_theirs(name: str, ours: bytes, now: _State, theirs: bytes, state: _State | None,
+                 entry: dict | None) -> tuple[bytes, str]:
+    """The kit's new file with what stands in the trainee's own fences, and what is to be said about it: ``{}`` is the command
+    that takes it."""
+    if state is None or not now.fences:
+        return ours, ""
+    text, *encoding = textfile.decode(theirs)
+    found = fences.find(text, name, catalogue.reference_fences(name))
+    base, new = (entry or {}).get("fences", {}), ours.decode().replace("\n", textfile.common_end(text))
+    kits = fences.find(new, name).fences
+    mine = {each: fence for each, fence in found.fences.items()
+            if state.fences[each] != base.get(each) and not fences.same(fence.body, kits[each].body)}
+    lacking = [each for each in kits if each not in found.fences]
+    new = fences.replace(new, mine, name)
+    try:
+        content = new.encode(*encoding)
+    except UnicodeEncodeError:
+        content = new.encode("utf-8", "surrogateescape")
+    note = f", with what you wrote in {', '.join(mine)}" if mine else ""
+    note += f", without {', '.join(lacking)}, whose comments are damaged or gone in yours" if base and lacking else ""
+    return content, f"{note}. Changes outside of fences are in yours alone. To take the new one: {{}}"
+
+
+def _merge(name: str, ours: bytes, now: _State, theirs: bytes, state: _State | None,
+           entry: dict | None) -> tuple[bytes, list[str]] | None:
+    """The kit's new text with the fences that the trainee wrote, and their ids; None where more than fences was changed, or where
+    that can't be told."""
+    if state is None:
+        return None
+    base = entry or {}
+    if state.whole == base.get("whole") or (name.endswith(".ipynb") and state.skeleton == base.get("skeleton")):
+        return ours, []  # untouched; of a notebook only outputs are new
+    if name.endswith(".ipynb") or state.skeleton not in (base.get("skeleton"), now.skeleton):
+        return None
+    text, *encoding = textfile.decode(theirs)
+    mine = fences.find(text, name).fences
+    changed = {fence: mine[fence] for fence in mine if state.fences[fence] != base.get("fences", {}).get(fence)}
+    if not set(changed) <= set(now.fences):
+        return None
+    new = fences.replace(ours.decode().replace("\n", textfile.common_end(text)), changed, name)
+    try:
+        content = new.encode(*encoding)
+    except UnicodeEncodeError:
+        content = new.encode("utf-8", "surrogateescape")
+    return content, [fence for fence in changed if state.fences[fence] != now.fences[fence]]
+
+
+def _solve_unwritten(folder: Path, file: str, done: set[str]) -> list[str]:
+    """Put solutions into the fences of ``done`` labs that hold their stubs still."""
+    said = []
+    labs = [lab for lab in catalogue.in_file(file) if lab.id in done]
+    if not labs or not (folder / file).exists():
+        return said
+    content, known = textfile.read(folder / file), catalogue.reference_fences(file)
+    found = fences.find(content.text, file, known)
+    new = {}
+    for lab in labs:
+        for name, solution in lab.fences_in(file).items():
+            if name not in found.fences:
+                said.append(f"{file}: {name} is not solved: its fence is gone or damaged, `dlojz diff {lab.id}` says how")
+            elif fences.same(found[name].body, lab.stubs[name]):
+                new[name] = solution.body
+            elif not fences.same(found[name].body, solution.body):
+                said.append(f"{file}: {name} holds something of yours, which stays (`dlojz solve {lab.id}` replaces it)")
+    if new:
+        content.write(fences.replace(content.text, new, file, known))
+        said.append(f"{file}: solved {', '.join(new)}")
+    return said
+
+
+def _kit(name: str, done: set[str]) -> bytes:
+    """What the kit would lay down under this name."""
+    if name.endswith(".ipynb"):
+        return paths.share("notebooks", name).read_bytes()
+    return catalogue.laid_out(name, done).encode()
+
+
+def _state(name: str, content: bytes) -> _State | None:
+    """None for a notebook that is none, and for a text that can't be read."""
+    if name.endswith(".ipynb"):
+        try:
+            cells = [[cell.get("cell_type"), "".join(cell.get("source", ""))] for cell in json.loads(content)["cells"]]
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+        return _State(_hash(content), _hash(json.dumps(cells)), {})
+    text = textfile.decode(content)[0]
+    plain = "\n".join(line.rstrip() for line in textfile.lines(text)).rstrip()
+    bodies = {fence.id: _hash(fence.body) for fence in fences.find(text, name).fences.values()}
+    return _State(_hash(plain), _hash(fences.skeleton(text)), bodies)
+
+
+def _hash(content: bytes | str) -> str:
+    return hashlib.sha256(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content).hexdigest()[:32]
+
+
+def _free(target: Path, ours: set[str | None]) -> Path:
+    """Where the new file goes: NAME.new.ext, or the next free number where something else stands than ``ours`` (hashes): what we
+    put there, or would."""
+    for number in range(1, 1000):
+        beside = target.with_name(f"{target.stem}.new{f'-{number}' if number > 1 else ''}{target.suffix}")
+        if not beside.exists() or _hash(beside.read_bytes()) in ours:
+            return beside
+    raise UsageError(f"there are too many files like {beside} already: delete those that you don't need")
+
+
+# --- what was laid down --------------------------------------------------------------------------------------------------
+
+
+def _entry(name: str, state: _State, done: set[str]) -> dict:
+    """``kit`` is what the kit has last offered, the others what was last laid down."""
+    entry = {"kit": state.whole, "whole": state.whole, "skeleton": state.skeleton}
+    if state.fences:
+        entry["fences"] = state.fences
+        entry["solved"] = sorted(lab.id for lab in catalogue.in_file(name) if lab.id in done)
+    return entry
+
+
+def _read_manifest(folder: Path) -> tuple[dict, str]:
+    """What was laid down, and a line where that is lost: then a file stays unless it is what the kit would lay down."""
+    lost = f"{MANIFEST}, the list of what was laid down, {{}}: files stay that are not what the kit lays down now"
+    try:
+        content = json.loads((folder / MANIFEST).read_bytes())
+        found = {name: entry for name, entry in content["files"].items() if isinstance(entry, dict) and entry}
+        return found, "" if len(found) == len(content["files"]) else lost.format("could be read in part only")
+    except FileNotFoundError:
+        return {}, lost.format("is gone") if (folder / MARKER).exists() else ""
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}, lost.format("could not be read")
+
+
+def _write_manifest(folder: Path, manifest: dict) -> None:
+    text = json.dumps({"about": "what `dlojz workspace` laid down", "files": manifest}, indent=1)
+    textfile.write_bytes(folder / MANIFEST, text.encode())
+
+
+def _write_marker(folder: Path, update: bool) -> None:
+    marker = folder / MARKER
+    if not marker.exists():
+        text = f'# This folder is a DLO-JZ workspace.\nversion = "{__version__}"\n# site = "jean-zay"   # see `dlojz sites`\n'
+    elif update and version(folder) != __version__:
+        text = marker.read_text(encoding="utf-8")
+        line = f'version = "{__version__}"'
+        text = re.sub(r"(?m)^version\s*=.*$", line, text, count=1) if re.search(r"(?m)^version\s*=", text) else f"{line}\n{text}"
+    else:
+        return
+    textfile.write_bytes(marker, text.encode())

@@ -1,0 +1,30 @@
+"""Where the kit's own files and the user's folders are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def share(*parts: str) -> Path:
+    """A file that ships with the kit beside the package: ``share("slurm", "job.sh")``, ``share("notebooks")``.
+
+    A wheel carries them inside the package, a checkout has them at its root.
+    """
+    installed = PACKAGE / "_share"
+    return (installed if installed.is_dir() else PACKAGE.parent).joinpath(*parts)
+
+
+def cache() -> Path:
+    """The folder for what the kit makes itself: ``DLOJZ_CACHE``, else ``$XDG_CACHE_HOME/dlojz``, else ``~/.cache/dlojz``."""
+    chosen = os.environ.get("DLOJZ_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dlojz"
+
+
+def python_path(env=os.environ) -> str:
+    """``PYTHONPATH`` for a process that we start: it finds this very package, from wherever it runs and installed or not."""
+    return os.pathsep.join(filter(None, [str(PACKAGE.parent), env.get("PYTHONPATH")]))

@@ -1,0 +1,1 @@
+"""What a training process imports: chronometer, records, checkpoints, failures, options, distributed."""

@@ -1,0 +1,192 @@
+"""Which switches of the training script go together: what cannot work is refused before anything starts, in one line."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import inspect
+import math
+import os
+import shlex
+import sys
+
+from ..system import machine, suggest
+from ..system.arguments import Parser as Parser
+from ..system.errors import UsageError
+
+AT_LEAST_ONE = ("image_size", "batch_size", "epochs", "test_steps", "accumulate", "metric_every", "checkpoint_every",
+                "prefetch_factor")
+FIXED = ("model", "data", "image_size", "batch_size", "accumulate", "optimizer", "lr", "wd", "mom", "schedule", "label_smoothing",
+         "augment", "alpha", "clip_grad", "drop_last", "amp", "seed")  # a resumed run needs the same
+USUAL = ("resnet18", "resnet50", "efficientnet_b0")  # models
+IN_LOADER = ("randaugment", "mixup-cpu")  # what --augment does there
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+CUDA_GRAPHS = ("reduce-overhead", "max-autotune")  # the modes that record them
+LARGEST = 1e30  # of --lr and --wd: times a few, still a float32
+ALL_TAKE = 224  # pixels that each model of torchvision can work with
+ONE_VALUE = "more than 1 value per channel"  # as batch norm puts it
+TOO_SMALL = ("Output size is too small", "Kernel size can't be greater than actual input size")  # as pooling and convolutions do
+
+
+def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
+    """Check ``args`` (changed in place: ``device`` becomes cpu or cuda); returns notes on what has no effect here.
+
+    A switch that a machine cannot honour but that changes nothing in the result (``--tf32`` on a CPU) is noted and left out,
+    so that one command runs everywhere. A combination that would fail later, or mean something else than it says, raises
+    UsageError.
+    """
+    on_cpu = args.device == "cpu" or (args.device == "auto" and not cuda)
+    refuse = {f"--{name.replace('_', '-')} must be at least 1": (1 if getattr(args, name) is None else getattr(args, name)) < 1
+              for name in AT_LEAST_ONE}
+    refuse |= {
+        "--num-workers must not be negative": args.num_workers < 0,
+        "--data needs a folder, photos or random": not args.data.strip(),
+        # A process learns in the sums that another one was told to stop: Slurm's warning comes a minute before the end.
+        "--metric-every is at most 50 with several processes": procs.world_size > 1 and args.metric_every > 50,
+        f"--lr and --wd must be numbers from 0 to {LARGEST:g}": not all(0 <= x <= LARGEST for x in (args.lr or 0, args.wd)),
+        "--mom lies between 0 and 1": not 0 <= args.mom < 1,
+        "--seed lies between 0 and 2**32": not 0 <= args.seed < 2**32,
+        "--clip-grad must be a number above 0": args.clip_grad is not None and not 0 < args.clip_grad < math.inf,
+        "--alpha must be a number above 0": args.alpha is not None and not 0 < args.alpha < math.inf,
+        "--label-smoothing lies between 0 and 1": not 0 <= args.label_smoothing <= 1,
+        f"--model {shlex.quote(args.model)} is not a classification model of torchvision: try "
+        f"{', '.join(suggest.names(args.model, models, 3) or USUAL)}": args.model not in models,
+        f"--model {args.model} takes an --image-size that {_patch(args.model)} divides": args.image_size % _patch(args.model) > 0,
+        "--device cuda: torch sees no GPU here (`dlojz doctor` says why); leave it out to train on the CPU":
+            args.device == "cuda" and not cuda,
+        "--persistent-workers needs --num-workers 1 or more": args.persistent_workers and not args.num_workers,
+        "--prefetch-factor needs --num-workers 1 or more": args.prefetch_factor is not None and not args.num_workers,
+        "--sync-bn needs more than one process: start with torchrun or srun": args.sync_bn and procs.world_size == 1,
+        "--sync-bn needs GPUs: torch's SyncBatchNorm has no CPU version": args.sync_bn and on_cpu,
+        "--find-unused-parameters needs more than one process: start with torchrun or srun":
+            args.find_unused_parameters and procs.world_size == 1,
+        "--resume needs --run-dir: the folder of the run to go on with":
+            args.resume and not (args.run_dir or os.environ.get("DLOJZ_RUN")),
+        # CUDA graphs replay in fixed memory, and gradient accumulation keeps what one replay left there for the next.
+        f"--compile {args.compile} does not go with --accumulate: take another mode":
+            args.compile in CUDA_GRAPHS and args.accumulate > 1,
+    }
+    for reason, applies in refuse.items():
+        if applies:
+            raise UsageError(reason)
+    refuse_shape(args, min(2, args.batch_size))
+
+    no_gpu, no_loader = "has no effect on the CPU", "has no effect with --data random, which has no loader"
+    random = args.data == "random"
+    cores = machine.cores_allowed() // (procs.local_size if procs.launcher == "torchrun" else 1)  # srun gives each its own
+    effects = [
+        ("--tf32", args.tf32 and on_cpu, no_gpu),
+        ("--pin-memory", args.pin_memory and on_cpu, no_gpu),
+        ("--non-blocking", args.non_blocking and on_cpu, no_gpu),
+        ("--num-workers", args.num_workers and random, no_loader),
+        (f"--num-workers {args.num_workers}", args.num_workers > max(1, cores) and not random,
+         f"is more than the cores that this process may use, {max(1, cores)}: workers take turns"),
+        ("--pin-memory", args.pin_memory and random and not on_cpu, no_loader),
+        ("--drop-last", args.drop_last and random, no_loader),
+        (f"--augment {args.augment}", args.augment in IN_LOADER and random, no_loader),
+        ("--alpha", args.alpha is not None and not _mixes(args.augment), "has no effect: only mixup and CutMix take it"),
+        ("--epochs", args.test and "epochs" in args.switches, "has no effect with --test, which stops after --test-steps"),
+        ("--test-steps", not args.test and "test_steps" in args.switches, "has no effect without --test"),
+        ("--mom", args.schedule == "onecycle" and "mom" in args.switches, "has no effect: --schedule onecycle sets it"),
+    ]
+    args.device = "cpu" if on_cpu else "cuda"
+    args.pin_memory = args.pin_memory and not on_cpu
+    return [f"{switch} {why}" for switch, applies, why in effects if applies]
+
+
+def for_model(args) -> dict:
+    """What ``torchvision.models.get_model`` must know, besides the number of classes, for images of this size."""
+    if args.model in ("googlenet", "inception_v3"):
+        return {"aux_logits": False, "init_weights": True}  # one output, as all others; and without a warning
+    if args.model.startswith("vit_"):
+        return {"image_size": args.image_size}
+    return {"input_size": (args.image_size, args.image_size)} if args.model == "maxvit_t" else {}
+
+
+def settle_epoch(args, steps: int, images: int) -> list[str]:
+    """The same as `settle`, once it is known how many steps an epoch has and of how many images each process is to read in it
+    (0: there is no loader)."""
+    if steps * args.batch_size - images == args.batch_size - 1:
+        refuse_shape(args, 1)
+    if args.accumulate > steps:
+        return [f"--accumulate {args.accumulate} has no effect beyond the {steps} batches of an epoch, but the default --lr is "
+                f"for {args.accumulate}"]
+    return []
+
+
+def refuse_shape(args, images: int) -> None:
+    """Raises UsageError where the model cannot be trained with a batch of so many images of --image-size."""
+    if args.image_size >= ALL_TAKE:
+        return
+    trouble = _trouble(args.model, args.image_size, images)
+    if ONE_VALUE in trouble and not args.sync_bn:
+        which = "--batch-size 1" if args.batch_size == 1 else "the last batch of an epoch has one image, which"
+        raise UsageError(f"{which} leaves batch norm one value a channel in {args.model} at {args.image_size} pixels: "
+                         f"take {'' if args.batch_size == 1 else '--drop-last, '}another --batch-size or a larger --image-size")
+    if any(words in trouble for words in TOO_SMALL):
+        low, enough = args.image_size, ALL_TAKE
+        while enough - low > 1:
+            middle = (low + enough) // 2
+            small = any(words in _trouble(args.model, middle, 2) for words in TOO_SMALL)
+            low, enough = (middle, enough) if small else (low, middle)
+        raise UsageError(f"--model {args.model} takes an --image-size from {enough} up")
+
+
+@functools.cache
+def _trouble(model: str, image_size: int, images: int) -> str:
+    """What torch says of a forward pass in training: on the meta device, which has shapes and no numbers, so in no time. Nothing
+    of a model that is not torchvision's own, which may do in its forward pass what it likes."""
+    import torch
+    import torchvision
+
+    builder = inspect.unwrap(torchvision.models.get_model_builder(model))
+    if not builder.__code__.co_filename.startswith(os.path.dirname(torchvision.__file__)):
+        return ""
+    try:
+        with torch.device("meta"), torch.no_grad():
+            known = for_model(argparse.Namespace(model=model, image_size=image_size))
+            net = torchvision.models.get_model(model, weights=None, num_classes=2, **known)
+            net(torch.empty(images, 3, image_size, image_size))
+    except Exception as error:  # a model that cannot do without numbers, perhaps: the training itself will tell
+        return str(error)
+    return ""
+
+
+def fixed(args, procs, total_steps: int) -> dict:
+    """What must be the same in a resumed run, to be kept in its checkpoint."""
+    lasts = {"steps in all": total_steps} if args.schedule != "constant" else {}
+    return {name: getattr(args, name) for name in FIXED} | {"processes": procs.world_size} | lasts
+
+
+def refuse_other(path, then: dict, now: dict) -> None:
+    """Raises UsageError where a checkpoint was written by a run that was `fixed` otherwise."""
+    for name in then | now:
+        if then.get(name) != now.get(name):
+            said = f"{name.replace('_', ' ')} {then.get(name)}, not {now.get(name)}"
+            raise UsageError(f"{path} was written with {said}: use the same, or a new --run-dir")
+
+
+def _mixes(augment: str) -> bool:
+    return augment.startswith(("mixup", "cutmix"))
+
+
+def _patch(model: str) -> int:
+    """The number of pixels that must divide the image size: the side of a ViT's patches; MaxViT's windows and strides."""
+    if model.startswith("vit_"):
+        return int(model.rpartition("_")[2])
+    return 224 if model == "maxvit_t" else 1
+
+
+def describe(args, procs) -> dict:
+    """The fields of a ``start`` event that say what was asked for."""
+    args = dict(vars(args))
+    return {
+        "command": shlex.join(sys.argv),
+        "switches": args.pop("switches"),
+        "args": args,
+        "model": args["model"],
+        "image_size": args["image_size"],
+        "batch_size": args["batch_size"],
+        "world_size": procs.world_size,
+        "global_batch": args["batch_size"] * procs.world_size * args["accumulate"],
+    }

@@ -1,0 +1,1 @@
+"""What is shown, and how: pages, tables, charts, words, messages."""

@@ -1,0 +1,132 @@
+"""A matplotlib renderer that writes small SVG for a page: text as text, ink in the colour of the page, no ids, no dates.
+
+Matplotlib's own SVG backend takes these choices from global settings (``svg.fonttype``, ``svg.hashsalt``), which another thread
+or the user may change. This module imports matplotlib, so it is imported when a chart is drawn.
+"""
+
+from __future__ import annotations
+
+import html
+
+from matplotlib.backend_bases import RendererBase
+from matplotlib.path import Path
+from matplotlib.transforms import Affine2D, Bbox
+
+from .axes import STAND_IN, wide
+from .palette import INK
+
+
+def _number(value: float) -> str:
+    said = f"{value:.1f}".removesuffix(".0")
+    return "0" if said == "-0" else said
+
+
+class SVGRenderer(RendererBase):
+    """Collects SVG elements in ``parts``. An artist's gid becomes its ``<title>``, which browsers show under the pointer."""
+
+    def __init__(self, width: float, height: float):
+        super().__init__()
+        self.width, self.height = width, height
+        self.parts: list[str] = []
+        self._groups: list[bool] = []
+        self._flip = Affine2D().scale(1, -1).translate(0, height)
+
+    def open_group(self, s, gid=None):
+        self._groups.append(bool(gid))
+        if gid:
+            self.parts.append(f"<g><title>{html.escape(gid)}</title>")
+
+    def close_group(self, s):
+        if self._groups.pop():
+            self.parts.append("</g>")
+
+    def draw_path(self, gc, path, transform, rgbFace=None):
+        filled = rgbFace is not None and (len(rgbFace) < 4 or rgbFace[3] > 0 or gc.get_forced_alpha())
+        look = self._look(gc, rgbFace if filled else None)
+        d = look and self._outline(path, transform, gc.get_clip_rectangle(), filled)
+        if d:
+            self.parts.append(f'<path d="{d}"{look}/>')
+
+    def draw_markers(self, gc, marker_path, marker_trans, path, trans, rgbFace=None):
+        if marker_path.codes is None or Path.CURVE4 not in marker_path.codes:
+            super().draw_markers(gc, marker_path, marker_trans, path, trans, rgbFace)
+            return
+        look, radius = self._look(gc, rgbFace), marker_path.get_extents(marker_trans).width / 2
+        box = gc.get_clip_rectangle()
+        for x, y in trans.transform(path.vertices):
+            if box is None or (box.x0 - 1 <= x <= box.x1 + 1 and box.y0 - 1 <= y <= box.y1 + 1):
+                self.parts.append(f'<circle cx="{_number(x)}" cy="{_number(self.height - y)}" r="{_number(radius)}"{look}/>')
+
+    def draw_text(self, gc, x, y, s, prop, angle, ismath=False, mtext=None):
+        anchor = ""
+        if mtext is not None and not angle:  # the page's font is narrower or wider: the anchor keeps its place
+            x = mtext.get_transform().transform(mtext.get_unitless_position())[0]
+            anchor = {"center": "middle", "right": "end"}.get(mtext.get_ha(), "")
+        anchor = f' text-anchor="{anchor}"' if anchor else ""
+        rgb, alpha = gc.get_rgb(), gc.get_alpha() if gc.get_forced_alpha() else gc.get_rgb()[3]
+        weight = ' font-weight="600"' if prop.get_weight() == "bold" else ""
+        turned = f' transform="rotate({-angle:g} {_number(x)} {_number(y)})"' if angle else ""
+        self.parts.append(f'<text x="{_number(x)}" y="{_number(y)}" font-size="{prop.get_size_in_points():g}"{anchor}{weight}'
+                          f'{_paint("fill", rgb, alpha)}{turned}>{html.escape(s)}</text>')
+
+    def get_text_width_height_descent(self, s, prop, ismath):
+        size = prop.get_size_in_points()
+        return wide(s, size), size, 0.22 * size
+
+    def get_canvas_width_height(self):
+        return self.width, self.height
+
+    def flipy(self):
+        return True
+
+    def _look(self, gc, face) -> str:
+        """The attributes of a shape; empty where nothing of it could be seen."""
+        forced = gc.get_alpha() if gc.get_forced_alpha() else None
+        look = ""
+        if face is not None:
+            look = _paint("fill", face, forced if forced is not None else face[3] if len(face) > 3 else 1.0)
+        rgb, across = gc.get_rgb(), gc.get_linewidth()
+        alpha = forced if forced is not None else rgb[3]
+        if across > 0 and alpha > 0:
+            look += ("" if face is not None else ' fill="none"') + _paint("stroke", rgb, alpha) + f' stroke-width="{across:g}"'
+            _, dashes = gc.get_dashes()
+            if dashes is not None:
+                look += f' stroke-dasharray="{" ".join(_number(dash) for dash in dashes)}"'
+            if gc.get_joinstyle() == "round":
+                look += ' stroke-linejoin="round"'
+        return look
+
+    def _outline(self, path, transform, box, filled: bool) -> str:
+        """The ``d`` of a path in pixels, cut off at the box of the axes."""
+        transform = transform + self._flip
+        clip = None if box is None else (box.x0, self.height - box.y1, box.x1, self.height - box.y0)
+        if filled:
+            path = path.transformed(transform)
+            if clip and (path.codes is None or not {Path.CURVE3, Path.CURVE4} & set(path.codes)):
+                x0, y0, x1, y1 = clip
+                xs, ys = path.vertices[:, 0], path.vertices[:, 1]
+                if xs.min() < x0 or xs.max() > x1 or ys.min() < y0 or ys.max() > y1:
+                    path = path.clip_to_bbox(Bbox.from_extents(x0, y0, x1, y1))
+            transform = clip = None
+        out, last = [], None
+        for points, code in path.iter_segments(transform, remove_nans=True, clip=clip, simplify=not filled):
+            pairs = [(_number(points[at]), _number(points[at + 1])) for at in range(0, len(points), 2)]
+            if code == Path.CLOSEPOLY:
+                out.append("Z")
+            elif code == Path.MOVETO:
+                out.append("M" + " ".join(pairs[0]))
+            elif code == Path.LINETO:
+                if pairs[0] == last:
+                    continue
+                same_x, same_y = last and pairs[0][0] == last[0], last and pairs[0][1] == last[1]
+                out.append(f"V{pairs[0][1]}" if same_x else f"H{pairs[0][0]}" if same_y else "L" + " ".join(pairs[0]))
+            elif code in (Path.CURVE3, Path.CURVE4):
+                out.append(("Q" if code == Path.CURVE3 else "C") + " ".join(" ".join(pair) for pair in pairs))
+            last = pairs[-1] if code != Path.CLOSEPOLY else last
+        return "".join(out)
+
+
+def _paint(what: str, rgb, alpha: float) -> str:
+    colour = "#" + "".join(f"{round(255 * part):02x}" for part in rgb[:3])
+    faint = f' {what}-opacity="{alpha:.3g}"' if alpha < 1 else ""
+    return f' {what}="{INK if colour == STAND_IN else colour}"{faint}'
