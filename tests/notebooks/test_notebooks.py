@@ -15,7 +15,8 @@ NOTEBOOKS = workspace.notebooks()
 
 def executed(folder, name, solved, recorded=None):
     harness.lay_out(folder, solved)
-    done = harness.execute(folder, name, "SOLVED" if solved else "NOT_ATTEMPTED", notebooks.checks_in(notebooks.read(name)), recorded)
+    checked = notebooks.checks_in(notebooks.read(name))
+    done = harness.execute(folder, name, "SOLVED" if solved else "NOT_ATTEMPTED", checked, recorded)
     assert done.code == 0, done.output
 
 

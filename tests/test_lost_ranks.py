@@ -230,7 +230,7 @@ def test_who_is_behind(at, behind):
 def test_a_place_is_a_line_of_the_script(monkeypatch):
     monkeypatch.setattr(sys, "argv", [__file__])
     found = lost_ranks.standing(5)
-    assert found["at"][0] == 5 and "test_rollcall.py" in found["place"]
+    assert found["at"][0] == 5 and "test_lost_ranks.py" in found["place"]
 
 
 def test_without_a_job_it_does_nothing(monkeypatch):
