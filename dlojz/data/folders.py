@@ -26,7 +26,8 @@ from PIL import Image, UnidentifiedImageError
 from torch.nn.functional import interpolate
 from torch.utils.data import Dataset, Sampler
 
-from ..system.errors import UsageError
+from ..system.errors import DataError, UsageError
+from ..training import records
 from . import photos
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
@@ -46,23 +47,6 @@ TURNS = {  # what puts a photo upright, by the EXIF tag Orientation
 
 # Pillow warns of each broken EXIF tag; ImageNet has several, and none of them hurts a picture.
 warnings.filterwarnings("ignore", module=r"PIL\.TiffImagePlugin")
-
-
-class DataError(UsageError):
-    """Too many files of a set cannot be read.
-
-    A DataLoader raises a worker's exception again with the worker's whole traceback as its one argument: of that, the
-    message is kept.
-    """
-
-    def __init__(self, message: str):
-        super().__init__(message.rpartition(f"{type(self).__name__}: ")[2].strip())
-
-
-class NothingToValidate(DataError):
-    """Not one file of a validation can be read: found in the sums over all processes, so by each of them."""
-
-    everywhere = True
 
 
 def dataset(
@@ -307,6 +291,7 @@ def normalize(images: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch
 
     The memory format is kept. One pass over the images for float32; torch.compile makes it one for any type.
     """
+    records.tell("batch", images=images)
     if images.device not in _SCALE_AND_SHIFT:
         scale = torch.tensor([1 / (255 * std) for std in STD]).view(1, 3, 1, 1)
         shift = torch.tensor([-mean / std for mean, std in zip(MEAN, STD)]).view(1, 3, 1, 1)

@@ -24,6 +24,7 @@ def save(path: Path, parts: dict, sums: torch.Tensor, place: dict, procs: distri
     if procs.is_main:
         state = {name: part.state_dict() for name, part in parts.items()} | {"place": place, "ranks": ranks}
         failures.write_safely(path, lambda file: torch.save(state, file), record, place["step"])
+    records.tell("saved", path=path, step=place["step"])
 
 
 def load(path: Path, parts: dict, sums: torch.Tensor, place: dict, rank: int) -> None:

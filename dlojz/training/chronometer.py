@@ -32,7 +32,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ..system.machine import gpu_uuid, memory_with_workers
-from . import distributed
+from . import distributed, records
 from .energy import EnergyMeter, power
 
 WARMUP = 10  # steps left out of averages, at most a fifth of the run: caches, cudnn's search, compilation, the loader's start
@@ -167,6 +167,7 @@ class Chronometer:
         processes of a distributed run see the same ones here and may decide upon them.
         """
         self.step += 1
+        records.tell("step", sums=sums, **fields)
         end = self.clock.mark()
         self._marks.append((None, end))
         step = _Step({"step": self.step, **fields, **self._memory_found}, None, self._marks, end, self._loading)

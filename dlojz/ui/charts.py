@@ -68,7 +68,7 @@ __all__ = ["Bar", "Bracket", "Chart", "Lane", "Line", "Mark", "Point", "Rule", "
            "lines", "number", "roofline", "scatter", "short", "si", "stacked", "thinned", "timeline"]
 
 WIDTH, NARROW = 900, 640  # pixels: a chart at its full width, and the least that a wide one is shrunk to before it is scrolled
-EACH = 300  # spans of a lane that are drawn one by one
+EACH = 500  # spans of a lane that are drawn one by one
 _LOCK = threading.RLock()
 
 
@@ -391,7 +391,7 @@ def stacked(rows: Sequence[tuple[str, Mapping[str, float] | Sequence[tuple[str, 
             boxes.say((boxes.at(limit[1], 0)[0] - 4, axes.bbox.height + 5), f"{limit[0]} {say(limit[1])}{unit_}", "right", True)
 
     left = 14 + min(260, max((wide(name) for name, _ in given), default=0)) if any(name for name, _ in given) else 1
-    behind = 14 + 1.06 * max((wide(say(whole) + unit_) for whole in sums), default=0) if total else 1
+    behind = 14 + 1.06 * max((wide(say(whole) + unit_) for whole in sums), default=0) if total else 24 if axis else 1
     room = (left, behind, 24 if title or limit else 2, 46 if axis else 4)
     lines_ = [title] if title else []
     for (name, parts), whole in zip(given, sums):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 # The palette of Okabe and Ito, which people with any colour vision can tell apart. It reads on a white and on a dark page.
-BLUE, SKY, GREEN, ORANGE, VERMILLION, PINK, GREY = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7", "#8C8C8C"
+BLUE, SKY, GREEN, ORANGE, VERMILLION, PINK, GREY = "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#8c8c8c"
 INK = "currentColor"  # the colour of the page's text, in light and in dark
-MEMORY, SPEED, POWER = "#9B72CF", "#1a7fd4", INK  # what is no phase
-COLLECTIVE, SYNC, LAUNCH = "#F0E442", "#7E57C2", "#8D6E4F"  # no phases, but beside phases: the palette's yellow, violet, brown
+MEMORY, SPEED, POWER = "#9b72cf", "#1a7fd4", INK  # what is no phase
+COLLECTIVE, SYNC, LAUNCH = "#f0e442", "#7e57c2", "#8d6e4f"  # no phases, but beside phases: the palette's yellow, violet, brown
 GOOD, BAD, CARE = "#2f9e5f", "#d93a3f", "#c98500"  # as the verbs of the labs have them
 PHASE = {"idle": VERMILLION, "copy": ORANGE, "forward": SKY, "backward": BLUE, "update": GREEN, "loading": PINK, "other": GREY}
 NAMES = {"idle": "waiting for data", "copy": "copy", "forward": "forward", "backward": "backward", "update": "update",

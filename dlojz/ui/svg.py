@@ -8,15 +8,33 @@ import html
 import math
 from collections.abc import Sequence
 
-# The palette of Okabe and Ito, which people with any colour vision can tell apart. A phase has one colour in all views.
-BLUE, SKY, GREEN, ORANGE, VERMILLION, PINK, GREY = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7", "#8C8C8C"
-PHASE = {"idle": VERMILLION, "copy": ORANGE, "forward": SKY, "backward": BLUE, "update": GREEN, "loading": PINK, "other": GREY}
-NAMES = {"idle": "waiting for data", "copy": "copy", "forward": "forward", "backward": "backward", "update": "update",
-         "loading": "the process waits for its loader", "other": "validation, checkpoint"}
-RUNS = (BLUE, VERMILLION, GREEN, ORANGE, PINK, SKY)  # of several runs in one figure; then again, dashed
-MEMORY, SPEED, POWER = "#9B72CF", "#1a7fd4", "currentColor"  # what is no phase
-COLLECTIVE, SYNC, LAUNCH = "#F0E442", "#7E57C2", "#8D6E4F"  # no phases, but beside phases: the palette's yellow, violet, brown
-GOOD, BAD, CARE = "#2f9e5f", "#d93a3f", "#c98500"  # as the verbs of the labs have them
+from .charts import legend
+from .palette import (
+    BAD,
+    BLUE,
+    CARE,
+    COLLECTIVE,
+    GOOD,
+    GREEN,
+    GREY,
+    LAUNCH,
+    MEMORY,
+    NAMES,
+    ORANGE,
+    PHASE,
+    PINK,
+    POWER,
+    RUNS,
+    SKY,
+    SPEED,
+    SYNC,
+    VERMILLION,
+    on,
+)
+
+__all__ = ["BAD", "BLUE", "CARE", "COLLECTIVE", "GOOD", "GREEN", "GREY", "LAUNCH", "MEMORY", "NAMES", "ORANGE", "PHASE", "PINK",
+           "POWER", "RUNS", "SKY", "SPEED", "SYNC", "VERMILLION", "Panel", "Svg", "arc", "legend", "nice_top", "on", "short", "ticks"]
+
 SMALL, PLAIN = 12, 13
 NARROW = 640  # pixels: a wide figure that were drawn narrower could not be read, so it is scrolled
 
@@ -169,13 +187,6 @@ def short(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:g}"
 
 
-def on(colour: str) -> str:
-    """Black or white, whichever has more contrast with this colour (by the relative luminance of WCAG)."""
-    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return "#000" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "#fff"
-
-
 def arc(cx: float, cy: float, radius: float, start: float, end: float) -> str:
     """A path along a circle; angles in degrees, clockwise from the top."""
     points = []
@@ -184,13 +195,3 @@ def arc(cx: float, cy: float, radius: float, start: float, end: float) -> str:
         points.append((cx + radius * math.cos(turned), cy + radius * math.sin(turned)))
     large = int(abs(end - start) > 180)
     return f"M{points[0][0]:.2f} {points[0][1]:.2f}A{radius} {radius} 0 {large} 1 {points[1][0]:.2f} {points[1][1]:.2f}"
-
-
-def legend(entries: Sequence[tuple[str, str]]) -> str:
-    """Names beside patches of colour, as HTML that wraps."""
-    out = []
-    for name, colour in entries:
-        patch = f'<span style="display: inline-block; width: 11px; height: 11px; background: {colour}; margin-right: 5px"></span>'
-        style = "display: inline-block; max-width: 100%; overflow-wrap: anywhere; margin-right: 12px"
-        out.append(f'<span style="{style}">{patch}{html.escape(name)}</span>')
-    return f'<div style="font-size: 12px; margin: 4px 0">{"".join(out)}</div>'

@@ -28,24 +28,26 @@ class SVGRenderer(RendererBase):
         super().__init__()
         self.width, self.height = width, height
         self.parts: list[str] = []
-        self._groups: list[bool] = []
+        self._tips: list[str] = [""]
         self._flip = Affine2D().scale(1, -1).translate(0, height)
 
     def open_group(self, s, gid=None):
-        self._groups.append(bool(gid))
-        if gid:
-            self.parts.append(f"<g><title>{html.escape(gid)}</title>")
+        self._tips.append(gid or "")
 
     def close_group(self, s):
-        if self._groups.pop():
-            self.parts.append("</g>")
+        self._tips.pop()
+
+    def _add(self, shape: str) -> None:
+        name = shape.partition(" ")[0]
+        tip = f"><title>{html.escape(self._tips[-1])}</title></{name}>" if self._tips[-1] else "/>"
+        self.parts.append(f"<{shape}{tip}")
 
     def draw_path(self, gc, path, transform, rgbFace=None):
         filled = rgbFace is not None and (len(rgbFace) < 4 or rgbFace[3] > 0 or gc.get_forced_alpha())
         look = self._look(gc, rgbFace if filled else None)
         d = look and self._outline(path, transform, gc.get_clip_rectangle(), filled)
         if d:
-            self.parts.append(f'<path d="{d}"{look}/>')
+            self._add(f'path d="{d}"{look}')
 
     def draw_markers(self, gc, marker_path, marker_trans, path, trans, rgbFace=None):
         if marker_path.codes is None or Path.CURVE4 not in marker_path.codes:
@@ -55,7 +57,7 @@ class SVGRenderer(RendererBase):
         box = gc.get_clip_rectangle()
         for x, y in trans.transform(path.vertices):
             if box is None or (box.x0 - 1 <= x <= box.x1 + 1 and box.y0 - 1 <= y <= box.y1 + 1):
-                self.parts.append(f'<circle cx="{_number(x)}" cy="{_number(self.height - y)}" r="{_number(radius)}"{look}/>')
+                self._add(f'circle cx="{_number(x)}" cy="{_number(self.height - y)}" r="{_number(radius)}"{look}')
 
     def draw_text(self, gc, x, y, s, prop, angle, ismath=False, mtext=None):
         anchor = ""

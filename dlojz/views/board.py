@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import html
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..jobs import runs
 from ..jobs.runs import Run
 from ..jobs.watch import COLOURS as OF_JOBS
+from ..jobs.watch import duration
 from ..system.errors import UsageError
 from ..training import summary
-from ..ui import page, words
+from ..ui import charts, page, words
+from ..ui.charts import Bar
 from ..ui.page import View
-from ..ui.svg import BAD, CARE, GOOD, GREY, MEMORY, NAMES, PHASE, SPEED, VERMILLION, Svg, arc, legend, nice_top, on, short
-from ..ui.words import duration
+from ..ui.palette import BAD, CARE, GOOD, GREY, MEMORY, NAMES, PHASE, SPEED, VERMILLION
 
 COLOURS = {**OF_JOBS, "STOPPED": CARE, "NOT_ENDED": GREY}
 TITLES = {
@@ -60,8 +62,8 @@ def dashboard(job, against=None, scale: float = 0.0) -> View:
     """One run at a glance: speed, what it was made of, memory, energy, and how it compares.
 
     ``job``: a job, a run's name (its latest run), a run's folder or a record. ``against``: the run to compare with, given
-    likewise; left out, the one that its lab's goal is a multiple of. ``scale``: images/s that the gauge reaches at least, so that
-    those of several runs can be held against each other. Raises UsageError where there is no such run.
+    likewise; left out, the one that its lab's goal is a multiple of. ``scale``: images/s at the end of the bars at least, so that
+    those of several runs can be compared. Raises UsageError where there is no such run.
     """
     run = runs.one(job)
     standing = compared(run, runs.one(against) if against is not None else None, explicit=against is not None)
@@ -122,6 +124,7 @@ def _written(file: Path) -> bool:
 
 NO_TIMES = "their seconds or images are not in the record"
 FEW_STEPS = 5  # fewer timed ones say little of what a whole training would take
+LONG_EPOCH, LONG_TRAINING = 10 * 86400, 100 * 86400  # seconds: nobody would train for longer, so it is not said
 MEMORY_ADVICE = "Take a smaller --batch-size, half precision (--amp), or --checkpoint-activations."
 
 
@@ -286,11 +289,13 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
     rows.append(("optimizer", words.optimizer(args)))
     rows.append(("memory", memory(run)))
     rows.append(("power", power(run)))
-    if "epoch_seconds" in found:
-        rows += [("an epoch", epoch(found, args)), ("a training", training(found))]
+    if found.get("epoch_seconds", math.inf) < LONG_EPOCH:
+        rows.append(("an epoch", epoch(found, args)))
+    if found.get("training_seconds", math.inf) < LONG_TRAINING:
+        rows.append(("a training", training(found)))
     if "run_seconds" in found:
         rows.append(("this run", f"took {words.seconds(found['run_seconds'])}"))
-    if "validation_accuracy" in found:
+    if "validation_accuracy" in found and args.get("data") != "random":  # labels by chance: its accuracy says nothing
         said = f"accuracy {found['validation_accuracy']:.1%}"
         said += f", loss {words.loss(found['validation_loss'])}" if "validation_loss" in found else ""
         said += f" of {words.counted(found['validation_images'], 'image')}" if "validation_images" in found else ""
@@ -373,6 +378,7 @@ def training(found: dict) -> str:
 
 # --- the page ------------------------------------------------------------------------------------------------------------
 
+WIDTH = 520  # pixels of the bars
 BREAKS = "overflow-wrap: anywhere"  # a long name or word must not make the page wider
 TILES = (("devices", "devices"), ("batch", "global batch"), ("precision", "precision"), ("switches", "switches"),
          ("optimizer", "optimizer"), ("power", "power"), ("an epoch", "an epoch"), ("a training", "a whole training"),
@@ -388,11 +394,11 @@ def _page(run: Run, face: list[str], rows: list[tuple[str, str]], standing: Stan
     parts += [page.note(event["message"], CARE) for event in run.record.todos if isinstance(event.get("message"), str)]
     if not run.start:
         return "".join(parts + [page.note(words_, GREY) for _, words_ in standing.said])
-    left = _gauge(run, standing, scale) if "images_per_second" in run.numbers else page.quiet(said["speed"])
-    right = _compared(standing) + _bars(run, said)
+    left = _speed(run, standing) if "images_per_second" in run.numbers else page.quiet(said["speed"])
+    right = _compared(standing) + _bars(run, standing, said, scale)
     parts.append('<div style="display: flex; flex-wrap: wrap; gap: 8px 28px; align-items: center; margin: 8px 0">'
-                 f'<div style="flex: 0 1 330px; min-width: 240px">{left}</div>'
-                 f'<div style="flex: 1 1 400px; min-width: 300px">{right}</div></div>')
+                 f'<div style="flex: 0 1 200px">{left}</div>'
+                 f'<div style="flex: 1 1 520px; min-width: 300px">{right}</div></div>')
     tiles = [(title, said[name]) for name, title in TILES if name in said]
     parts.append('<div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(200px, 1fr)); gap: 12px 24px; '
                  f'border-top: 1px solid {page.LINE}; padding-top: 10px">{"".join(_tile(*tile) for tile in tiles)}</div>')
@@ -430,53 +436,28 @@ def _compared(standing: Standing) -> str:
 
 
 def scale_of(found: list[Run], against=None) -> float:
-    """Images/s up to which a gauge must go to show any of these runs, and what each is compared with."""
+    """Images/s up to which bars must go to show any of these runs, and what each is compared with."""
     base = runs.one(against) if against is not None else None
     return max((fastest for run in found if "images_per_second" in run.numbers
                 for fastest in _shown(run, compared(run, base, explicit=base is not None)) if fastest), default=0.0)
 
 
 def _shown(run: Run, standing: Standing) -> tuple[float, float | None, float | None]:
-    """Images/s that a gauge shows: of the whole step, of the device alone, of the run that it is compared with."""
+    """Images/s: of the whole step, of the device alone, of the run that it is compared with."""
     found = run.numbers
     alone = found.get("device_images_per_second") if "idle" in found else None
     base = standing.base.numbers.get("images_per_second") if standing.base and standing.ratio is not None else None
     return found["images_per_second"], alone, base
 
 
-def _gauge(run: Run, standing: Standing, scale: float) -> str:
-    """Images/s as an arc: the whole step, on to the device alone what waiting for data takes away, a mark at the baseline."""
-    whole, alone, base = _shown(run, standing)
-    top = nice_top(max(whole, alone or 0, base or 0, scale) * 1.02)
-    svg = Svg(330, 236, f"{words.number(whole)} images per second")
-    cx, cy, radius, low, high = 165, 140, 108, -120, 120
-
-    def angle(value: float) -> float:
-        return low + (high - low) * min(value / top, 1)
-
-    svg.path(arc(cx, cy, radius, low, high), "currentColor", width=22, opacity=0.13, cap="butt")
-    if alone and alone > whole:
-        svg.path(arc(cx, cy, radius, angle(whole), angle(alone)), VERMILLION, width=22, opacity=0.75, cap="butt",
-                 tip=f"lost by waiting for data: {words.number(alone - whole)} images/s")
-    svg.path(arc(cx, cy, radius, low, angle(whole)), SPEED, width=22, cap="butt", tip=f"{words.number(whole)} images/s")
-    if base:
-        svg.path(arc(cx, cy, radius, angle(base) - 0.6, angle(base) + 0.6), "currentColor", width=34, cap="butt",
-                 tip=f"{standing.base.name}: {words.number(base)} images/s")
-    for value, anchor, x in ((0.0, "middle", -94), (top, "middle", 94)):
-        svg.text(cx + x, cy + 82, short(value), anchor=anchor, opacity=0.7)
-    svg.text(cx, cy + 4, words.number(whole), size=42, anchor="middle", weight=650)
-    svg.text(cx, cy + 26, "images/s", size=14, anchor="middle", opacity=0.75)
+def _speed(run: Run, standing: Standing) -> str:
+    """Images/s in large figures."""
+    ratio = ""
     if standing.ratio is not None:
-        colour = GOOD if standing.ratio >= 1 else CARE
-        svg.text(cx, cy - 42, words.ratio(standing.ratio), size=20, anchor="middle", weight=600, fill=colour)
-        svg.text(cx, cy + 66, f"mark: {shortened(standing.base.name)}, {words.number(base)}", anchor="middle", opacity=0.75)
-    if alone:
-        svg.text(cx, cy + 48, f"device alone {words.number(alone)}", size=13, anchor="middle", opacity=0.85)
-    return str(svg)
-
-
-def shortened(name: str, most: int = 36) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+        mark = page.dot(GOOD if standing.ratio >= 1 else CARE)
+        ratio = f'<div style="font-size: 18px; font-weight: 600; margin-top: 6px">{mark}{words.ratio(standing.ratio)}</div>'
+    return (f'<div style="font-size: 42px; font-weight: 650; line-height: 1.1">{words.number(run.numbers["images_per_second"])}'
+            f'<span style="{page.QUIET}; font-size: 14px; font-weight: 400"> images/s</span></div>{ratio}')
 
 
 def _labelled(name: str, words_: str) -> str:
@@ -484,27 +465,28 @@ def _labelled(name: str, words_: str) -> str:
             f'<span style="font-weight: 600">{html.escape(words_)}</span></div>')
 
 
-def _bars(run: Run, said: dict) -> str:
-    found, out = run.numbers, []
+def _bars(run: Run, standing: Standing, said: dict, scale: float) -> str:
+    """The speed beside the baseline's, a step's phases, the card's memory."""
+    found, out, error = run.numbers, [], run.error or {}
+    if "images_per_second" in found:
+        speed, alone, base = _shown(run, standing)
+        rows = [Bar("this run", speed, SPEED)]
+        rows += [Bar("device alone", alone, VERMILLION, faint=True)] if alone else []
+        rows += [Bar(standing.base.name, base, GREY)] if base else []
+        if len(rows) > 1:
+            out.append(charts.bars(rows, unit="images/s", top=scale, say=words.number, high=20, width=WIDTH).html())
     if parts := phases(run):
-        bar = Svg(520, 30, said["a step"])
-        x = 0.0
-        for name, part in parts:
-            bar.rect(x, 0, part * 520, 30, PHASE[name], f"{NAMES[name]}: {words.share(part)}, {words.seconds(found[name])}")
-            if part > 0.09:
-                bar.text(x + part * 260, 20, words.share(part), size=13, anchor="middle", weight=600, fill=on(PHASE[name]))
-            x += part * 520
-        names = legend([(f"{NAMES[name]} {words.share(part)}", PHASE[name]) for name, part in parts])
-        out.append(_labelled("a step", words.seconds(found["step_seconds"])) + str(bar) + names)
+        step = {NAMES[name]: found[name] for name, _ in parts}
+        drawn = charts.stacked([("", step)], inside="share", total=False, high=30, width=WIDTH, say=words.seconds, legend=False)
+        names = charts.legend((f"{NAMES[name]} {words.share(part)}", PHASE[name]) for name, part in parts)
+        out.append(_labelled("a step", words.seconds(found["step_seconds"])) + drawn.html() + names)
         out.append(page.quiet(said["loading"]) if "loading" in said else "")
     out.append(_labelled("memory", said["memory"]))
     whole = run.machine.get("gpu_memory")
-    error = run.error or {}
     if run.on_gpu and whole and (taken := run.memory or error.get("allocated")):
-        bar = Svg(520, 14, said["memory"])
-        bar.rect(0, 0, 520, 14, "currentColor", opacity=0.13)
         held = found.get("memory_reserved") or error.get("reserved") or 0
-        bar.rect(0, 0, min(held / whole, 1) * 520, 14, MEMORY, "reserved", opacity=0.5)
-        bar.rect(0, 0, min(taken / whole, 1) * 520, 14, BAD if run.state == "OUT_OF_MEMORY" else MEMORY, "taken by tensors")
-        out.append(str(bar))
+        memory_ = {"taken by tensors": min(taken, whole), "reserved": max(0.0, min(held, whole) - taken)}
+        colours = {"taken by tensors": BAD if run.state == "OUT_OF_MEMORY" else MEMORY, "reserved": MEMORY}
+        out.append(charts.stacked([("", memory_)], top=whole, colours=colours, faint=["reserved"], total=False, high=16,
+                                  width=WIDTH, say=words.gigabytes, legend=False).html())
     return "".join(out)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import html
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..jobs import runs
-from ..ui import page, words
+from ..ui import charts, page, words
+from ..ui.charts import Lane, Span
 from ..ui.page import View
-from ..ui.svg import COLLECTIVE, GREY, SPEED, Panel, Svg, legend, on, short
-from .traced import PALE, WIDTH, about, draw, drawn, facts_of, is_file, named, nothing, operators, streams
+from ..ui.palette import COLLECTIVE, GREY, SPEED
+from .traced import about, drawn, facts_of, is_file, named, nothing, operators, streams
 
 if TYPE_CHECKING:
     from ..traces import Facts
     from ..traces.facts import Collective
 
 MOST = 12  # collectives of a step that get a row of their own in the picture
-SIDE = 150  # pixels for their names
+ALONE, BESIDE = "collective, nothing computed beside it", "collective, hidden behind computing"
 
 
 def communications(job) -> View:
@@ -134,23 +136,16 @@ def _bar(facts: Facts) -> str:
     """A step: computing alone, both at once, communication alone, neither."""
     _, both = facts.under_way
     computing, alone = computed(facts), facts.shares["communication"]
-    rest = facts.seconds - computing - alone
-    parts = [("computes", computing - both, SPEED, 1.0), ("computes and communicates", both, COLLECTIVE, PALE),
-             ("communicates, computes nothing", alone, COLLECTIVE, 1.0), ("neither", rest, GREY, 1.0)]
-    svg = Svg(WIDTH, 34, f"how much of {facts.whole} communication takes")
-    x = 0.0
-    for name, seconds, colour, strong in parts:
-        wide = max(0.0, seconds) / facts.seconds * WIDTH
-        svg.rect(x, 0, wide, 34, colour, f"{name}: {words.seconds(max(0.0, seconds))}", opacity=strong)
-        if wide > 50:
-            fill = "currentColor" if strong < 1 else on(colour)
-            svg.text(x + wide / 2, 22, words.share(seconds / facts.seconds), 13, "middle", 600, fill=fill)
-        x += wide
-    shown = [(f"{name} {words.seconds(seconds)}", colour + ("" if strong == 1 else f"{round(strong * 255):02x}"))
-             for name, seconds, colour, strong in parts if seconds > 0.002 * facts.seconds]
+    beside = "computes and communicates"
+    parts = {"computes": computing - both, beside: both, "communicates, computes nothing": alone,
+             "neither": facts.seconds - computing - alone}
+    colours = dict(zip(parts, (SPEED, COLLECTIVE, COLLECTIVE, GREY)))
+    drawn_ = charts.stacked([("", parts)], colours=colours, inside="share", total=False, faint=[beside], say=words.seconds)
     title = f'<div style="font-size: 13px"><span style="{page.QUIET}">{facts.whole}</span> ' \
             f'<span style="font-weight: 600">{words.seconds(facts.seconds)}</span></div>'
-    return title + str(svg) + legend(shown)
+    names = [(f"{name} {words.seconds(parts[name])}", colour) for name, colour in drawn_.names
+             if parts[name] > 0.002 * facts.seconds]
+    return title + replace(drawn_, names=names).html()
 
 
 def computed(facts: Facts) -> float:
@@ -170,38 +165,29 @@ def _step(facts: Facts) -> str:
     shown = [one for one in there if one in largest]
     if not shown:
         return ""
-    unit, second = ("ms", 1e-3) if end - begin < 1 else ("s", 1.0)
-    top, tall = 60, 21
-    svg = Svg(WIDTH, top + tall * len(shown) + 30, "the collectives of one step on a time axis")
     name = f"step {number + 1:,}" if number is not None else "all of it"
-    svg.text(SIDE, 16, f"{name} from near: {words.seconds(end - begin)}", 13, weight=600)
-    for title, spans in working(facts, begin, end):
-        svg.text(SIDE - 10, 44, title, 12, "end", 600)
-        draw(Panel(svg, SIDE, 28, WIDTH - SIDE - 16, 24, (0, 1), (0, 1)), spans, begin, end)
-    panel = Panel(svg, SIDE, top, WIDTH - SIDE - 16, tall * len(shown), (0, (end - begin) / second), (0, 1))
-    for row, one in enumerate(shown):
-        y = top + tall * row
-        svg.text(SIDE - 10, y + 13, label(one), 12, "end")
+    lanes = [Lane(title, spans) for title, spans in working(facts, begin, end)]
+    for one in shown:
         span = intervals.within([(one.begin, one.end)], begin, end)
         tip = f"{label(one)}: {words.seconds(one.seconds)}, {part(one.hidden, one.seconds)} hidden"
-        for spans, strong in ((span, PALE), (intervals.minus(span, facts.compute_spans), 1.0)):
-            for first, last in spans:
-                x0, x1 = panel.px((first - begin) / second), panel.px((last - begin) / second)
-                if strong < 1 or x1 - x0 > 0.7:  # the moments between two kernels are too short to be seen
-                    svg.rect(x0, y + 2, max(x1 - x0, 0.7), tall - 5, COLLECTIVE, tip, opacity=strong)
-    panel.axis_x("", say=lambda value: f"{short(value)} {unit}")
+        least = (end - begin) / 1000  # the moments between two kernels are too short to be seen
+        alone = [(first, last) for first, last in intervals.minus(span, facts.compute_spans) if last - first > least]
+        lanes.append(Lane(label(one), [*(Span(*both, BESIDE, COLLECTIVE, True, tip) for both in span),
+                                       *(Span(*both, ALONE, COLLECTIVE, False, tip) for both in alone)], 16))
+    chart = charts.timeline(lanes, title=f"{name} from near: {words.seconds(end - begin)}", begin=begin, end=end)
+    names = named([name for name in chart.names if name[0] not in (ALONE, BESIDE)])
     left = f", the {len(there) - len(shown)} shortest left out" if len(there) > len(shown) else ""
     how = f"Below, a row for each collective{left}. Solid: nothing is computed beside it. Faint: hidden behind computing."
-    return str(svg) + legend(named(working(facts, begin, end))) + page.quiet(how)
+    return replace(chart, label="the collectives of one step on a time axis", names=names).html() + page.quiet(how)
 
 
-def working(facts: Facts, begin: float, end: float) -> list[tuple[str, list]]:
+def working(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Span]]]:
     """What is computed: of a GPU its busiest stream without collectives, of a CPU its operators."""
     if not facts.on_gpu:
-        return [("operators", operators(facts, begin, end))]
+        return [("operators", [span for span in operators(facts) if span.begin < end and span.end > begin])]
     lanes = [(title, spans) for title, spans in streams(facts, begin, end)
-             if title != "GPU copies" and any(span[2] != COLLECTIVE for span in spans)]
-    return sorted(lanes, key=lambda lane: -sum(span[1] - span[0] for span in lane[1]))[:1]
+             if title != "GPU copies" and any(span.what != "collective" for span in spans)]
+    return sorted(lanes, key=lambda lane: -sum(span.end - span.begin for span in lane[1]))[:1]
 
 
 def label(one: Collective) -> str:

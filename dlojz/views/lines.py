@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from ..jobs import runs
 from ..jobs.runs import Run
 from ..system.errors import UsageError
-from ..ui import page, words
+from ..ui import charts, page, words
+from ..ui.charts import Line, Mark
 from ..ui.page import View
-from ..ui.svg import BAD, RUNS, Panel, Svg, legend, short, ticks
+from ..ui.palette import BAD, RUNS
 from . import steps
 
 BY = ("step", "epoch", "time")
-DASH = 10  # pixels of a dash where lines lie on each other
-LABEL = 70  # pixels that a loss takes at most
 FAR = 2.5  # times the usual loss of a training step: a validation above that is an arrow at the edge
-POINTS = 260  # of a curve: more can't be told apart
+MARKED = 60  # validations that are drawn as dots
 
 
 def curves(*jobs, by: str = "step") -> View:
@@ -92,118 +91,36 @@ def same(found: Sequence[Run]) -> list[str]:
     return out
 
 
-def thinned(points: Sequence[tuple[float, float]], most: int = POINTS) -> tuple[list[tuple], list[tuple]]:
-    """Means (x, y) over as many neighbours as needed, and (x, lowest, highest) of those; what is no number is left out."""
-    points = [point for point in points if math.isfinite(point[1])]
-    size = max(1, math.ceil(len(points) / most))
-    means, bands = [], []
-    for i in range(0, len(points), size):
-        group = points[i : i + size]
-        x = sum(px for px, _ in group) / len(group)
-        values = [value for _, value in group]
-        means.append((x, sum(values) / len(values)))
-        bands.append((x, min(values), max(values)))
-    return means, bands if size > 1 else []
-
-
 def _figure(found: Sequence[Run], by: str) -> str:
     where = {id(run): _positions(run, by) for run in found}
     longest = max((max(at.values(), default=0) for at in where.values()), default=0)
-    unit, second = steps._clock(longest) if by == "time" else ({"step": "steps", "epoch": "epochs"}[by], 1.0)
-    x = (0, longest / second or 1)
-    above = False
-    svg = Svg(900, 490, "loss, accuracy and learning rate")
-    for name, left, top, width, height in (("loss", 56, 34, 380, 236), ("accuracy", 512, 34, 380, 236), ("lr", 56, 350, 836, 86)):
-        lines = []
-        for run in found:
-            at = where[id(run)]
-            lines.append((run, *thinned(_series(run.record.steps, at, name, second)),
-                          _series(run.record.validations, at, name, second)))
-        trained = [y for _, means, _, _ in lines for _, y in means]
-        validated = [y for _, _, _, dots in lines for _, y in dots]
-        values = trained or validated
-        panel = Panel(svg, left, top, width, height, x, _range(name, trained, validated))
-        at_y = [] if not values else ticks(panel.y0, panel.y1, 4) if name == "lr" else None
-        panel.axis_y({"loss": "loss", "accuracy": "accuracy", "lr": "learning rate"}[name], at_y,
-                     say=(lambda v: f"{v:.0%}") if name == "accuracy" else short)
-        whole = [tick for tick in ticks(*x, 9) if tick == int(tick)]
-        panel.axis_x("" if name != "lr" else unit, whole if by == "step" else None)
-        if not values:
-            svg.text(left + width / 2, top + height / 2, "not recorded", anchor="middle", opacity=0.7)
-        dashes = overlaid([[panel.at(x_, min(y, panel.y1)) for x_, y in means] for _, means, _, _ in lines])
-        labels: list[float] = []
-        for number, (run, means, bands, dots) in enumerate(lines):
-            colour = RUNS[number % len(RUNS)]
-            dash = dashes[number] or ("6 4" if number >= len(RUNS) else "")
-            if bands and len(found) <= 3 and name != "lr":
-                upper = [panel.at(x_, min(y, panel.y1)) for x_, _, y in bands]
-                lower = [panel.at(x_, max(y, panel.y0)) for x_, y, _ in reversed(bands)]
-                around = "L".join(f"{px:.1f} {py:.1f}" for px, py in (*upper, *lower))
-                svg.path(f"M{around}Z", fill=colour, opacity=0.16, width=0)
-            svg.polyline([panel.at(x_, min(y, panel.y1)) for x_, y in means], colour, 2, dash)
-            svg.polyline([panel.at(x_, min(y, panel.y1)) for x_, y in dots], colour, 1, "2 3", 0.8)
-            tips = [(point, f"{run.name}: validation {name} {_exactly(name, point[1])}") for point in dots]
-            later = [panel.at(*point) for _, _, _, others in lines[number + 1 :] for point in others]
-            for point, tip in tips if len(dots) <= 60 else ():
-                if point[1] <= panel.y1:  # with a rim, where others will lie on it
-                    hidden = sum(_near([panel.at(*point)], [other]) for other in later)
-                    svg.dot(*panel.at(*point), colour, 4 + min(2.5 * hidden, 10), tip)
-            high = [(point, tip) for point, tip in tips if point[1] > panel.y1]
-            high += [(point, f"{run.name}: training {name} {_exactly(name, point[1])}") for point in peaks(means, panel.y1)]
-            above |= bool(high)
-            for point, tip in high:
-                _above(panel, point, colour, tip, _exactly(name, point[1]), labels)
-            if name == "loss" and (lost := lost_at(run)) and lost in where[id(run)]:
-                px = panel.px(where[id(run)][lost] / second)
-                svg.cross(px, top + 10, BAD, 5, f"{run.name}: not a number at step {lost}")
-                room = px - left > 100  # to its left, where the curve has been
-                svg.text(px - 10 if room else px + 10, top + 15, "not a number", anchor="end" if room else "start", weight=600)
-    names = [(run.name, RUNS[number % len(RUNS)]) for number, run in enumerate(found)]
-    return str(svg) + legend(names) + page.quiet("lines: training steps, dots: validation"
-                                               + (", arrows: above the axis, with the value" if above else ""))
-
-
-def overlaid(lines: Sequence[Sequence[tuple[float, float]]]) -> list[str]:
-    """The dashes of lines (in pixels) that can't be told apart: each leaves gaps through which those below it are seen."""
-    dashes = [""] * len(lines)
-    groups: list[list[int]] = []
-    for number, line in enumerate(lines):
-        like = (group for group in groups if line and _near(line, lines[group[0]]))
-        if group := next(like, None):
-            group.append(number)
-        else:
-            groups.append([number])
-    for group in groups:
-        for place, number in enumerate(group[1:], 1):
-            dashes[number] = f"{DASH * (len(group) - place)} {DASH * place}"
-    return dashes
-
-
-def _near(one: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
-    """Whether lines lie on each other as far as both go."""
-    return bool(one and other) and all(abs(x - x2) < 1 and abs(y - y2) < 1 for (x, y), (x2, y2) in zip(one, other))
-
-
-def peaks(points: Sequence[tuple[float, float]], top: float) -> list[tuple[float, float]]:
-    """The highest point of each stretch of a line that is above the top of its axis."""
-    found: list[tuple[float, float]] = []
-    inside = True
-    for point in points:
-        if point[1] > top and (inside or point[1] > found[-1][1]):
-            found[len(found) if inside else -1 :] = [point]
-        inside = point[1] <= top
-    return found
-
-
-def _above(panel: Panel, point: tuple[float, float], colour: str, tip: str, value: str, labels: list[float]) -> None:
-    """An arrow at the top of the axis for what lies above it, with the value where there is room for it."""
-    px, py = panel.at(point[0], panel.y1)
-    panel.svg.path(f"M{px - 5:.1f} {py:.1f}L{px:.1f} {py - 8:.1f}L{px + 5:.1f} {py:.1f}Z", fill=colour, width=0, tip=tip)
-    right = px + 10 + len(value) * 6.6 < panel.left + panel.width  # else there is no room to its right
-    x = px + 8 if right else px - 8 - len(value) * 6.6
-    if all(abs(x - other) > LABEL for other in labels):
-        labels.append(x)
-        panel.svg.text(x, py + 1, value, weight=600)
+    unit, second = charts.clock(longest) if by == "time" else ({"step": "steps", "epoch": "epochs"}[by], 1.0)
+    panels, above = [], False
+    for name, title in (("loss", "loss"), ("accuracy", "accuracy"), ("lr", "learning rate")):
+        lines, marks, trained, validated = [], [], [], []
+        for number, run in enumerate(found):
+            look = {"colour": RUNS[number % len(RUNS)], "dash": (6, 4) if number >= len(RUNS) else ()}
+            means, bands = charts.thinned(_series(run.record.steps, where[id(run)], name, second))
+            dots = _series(run.record.validations, where[id(run)], name, second)
+            trained += [y for _, y in means]
+            validated += [y for _, y in dots]
+            lines.append(Line(run.name, means, band=bands if len(found) <= 3 and name != "lr" else (),
+                              tip=f"{run.name}: training {name}", **look))
+            said = f"{run.name}: validation {name}"
+            lines.append(Line(f"{run.name}, validation", dots, look["colour"], marker="o" if len(dots) <= MARKED else "", width=1,
+                              dash=(2, 3), tip=said, tips=[f"{said} {_exactly(name, y)}" for _, y in dots], shown=False))
+        low, top = _range(name, trained, validated)
+        above |= max((*trained, *validated), default=0) > top
+        for run in found if name == "loss" else ():
+            if (lost := lost_at(run)) and lost in where[id(run)]:  # the words to its left, where the curve has been
+                marks.append(Mark(where[id(run)][lost] / second, top - 0.04 * (top - low), "not a number", BAD, "x", "right",
+                                  f"{run.name}: not a number at step {lost}"))
+        panels.append(charts.lines(
+            lines, x=unit if name == "lr" else "", y=title, x_range=(0, longest / second or 1), y_range=(low, top), marks=marks,
+            whole=by == "step", say=lambda value, name=name: _exactly(name, value), height=86 if name == "lr" else 236,
+            say_y=(lambda value: f"{value:.0%}") if name == "accuracy" else charts.short))
+    return charts.grid(*panels).html() + page.quiet("lines: training steps, dots: validation"
+                                                  + (", arrows: above the axis, with the value" if above else ""))
 
 
 def _exactly(name: str, value: float) -> str:

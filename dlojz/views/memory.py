@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from ..jobs import runs
 from ..jobs.runs import Run
-from ..ui import page, words
+from ..ui import charts, page, words
+from ..ui.charts import Line, Mark, Rule
 from ..ui.page import View
-from ..ui.svg import BAD, CARE, GREY, MEMORY, POWER, SPEED, Panel, Svg, legend, nice_top
+from ..ui.palette import BAD, CARE, GREY, MEMORY, POWER, SPEED
 from . import alike
 
 STATES = {"adam": 2, "adamw": 2, "lamb": 2}  # numbers that an optimizer keeps per parameter; SGD keeps one with momentum
-# A swatch that is dashed as the line in the picture is.
-DASHED = f"repeating-linear-gradient(90deg, {MEMORY} 0 4px, transparent 4px 7px) center / 100% 3px no-repeat"
 WIDE = 8  # times the largest batch that fitted: what is beyond has no place on the axis
 SPREAD = 3  # a rise of memory that is less than so many times what a run is away from the line says nothing
 RISE = 0.02  # nor does one below this part of the memory: as much differs from run to run on a CPU
@@ -175,94 +174,78 @@ def _going(known: Sequence[Run]) -> list[str]:
 
 def _figure(known: Sequence[Run], others: Sequence[Run], fitted: Fit | None) -> str:
     """``known``: the runs of the curve. The others are dots, where their memory is that of the same kind of device."""
-    width, left, across = 900, 62, 760
     first = _first(known)
     on_gpu, limit = first.on_gpu, first.limit
     others = [run for run in others if run.on_gpu == on_gpu]
-    apart = {id(run) for run in others}
     batches = sorted({_batch(run) for run in (*known, *others)})
     fitting = [_batch(run) for run in (*known, *others) if ended(run)]
-    if fitting and batches[-1] > WIDE * max(fitting):  # what is far beyond stands at the edge, or nothing else has room
+    edge = float(batches[-1])
+    if fitting and edge > WIDE * max(fitting):  # what is far beyond stands at the edge, or nothing else has room
         batches = [batch for batch in batches if batch <= WIDE * max(fitting)]
         edge = 2.0 * batches[-1]
-    else:
-        edge = float(batches[-1])
-    held = [run for run in known if ended(run)]
-    drawn = [*(run for run in others if ended(run)), *held]
-    highest = max((run.memory for run in drawn), default=0)
+    highest = max((run.memory for run in (*known, *others) if ended(run)), default=0)
     if limit and not on_gpu and limit > FAR * highest:
         limit = None  # a limit far above would leave the measurements no room
-    highest = max(highest, limit or 0)
-    top = nice_top(highest * 1.04 / 1e9)
-    svg = Svg(width, 500, "memory and images per second against the batch size")
-    x = (0, edge * 1.05)
-    panel = Panel(svg, left, 34, across, 210, x, (0, top))
-    if fitted:
-        last = max(_batch(run) for run in held)
-        (x0, y0), (x1, y1) = panel.at(0, fitted.model / 1e9), panel.at(last, fitted.model / 1e9)
-        x2, y2 = panel.at(last, fitted.at(last) / 1e9)
-        svg.path(f"M{x0} {y0}L{x1} {y1}L{x2} {y2}Z", fill=MEMORY, opacity=0.35, tip="activations")
-        svg.rect(x0, y0, x1 - x0, panel.py(0) - y0, MEMORY, "what does not depend on the batch", opacity=0.85)
-    panel.axis_y("GB of GPU memory" if on_gpu else "GB of host memory")
-    panel.axis_x("", batches)
-    if limit:
-        y = panel.py(limit / 1e9)
-        svg.line(left, y, left + across, y, BAD, 2, dash="7 5")
-        svg.text(left + 6, y - 6, f"{of(first)} {words.gigabytes(limit)}", weight=600)
-    line = reserved(known) if on_gpu else fitted
-    if line and limit:  # on to where it meets the limit, if that is in the picture
-        until = min(line.largest(limit), x[1])
-        svg.polyline([panel.at(0, line.at(0) / 1e9), panel.at(until, line.at(until) / 1e9)], MEMORY, 1.5, dash="5 4")
-    for run in drawn:
-        tip = f"{run.name}, batch {_batch(run)}: {words.gigabytes(run.memory)}"
-        svg.dot(*panel.at(_batch(run), run.memory / 1e9), GREY if id(run) in apart else MEMORY, 5, tip)
-    said: set[float] = set()
-    for run in (*others, *known):
-        batch = _batch(run)
-        if run.state == "OUT_OF_MEMORY":
-            px, py = panel.at(min(batch, edge), (limit / 1e9) if limit else top * 0.96)
-            svg.cross(px, py, GREY if id(run) in apart else BAD, tip=f"{run.name}, batch {batch}: out of memory")
-            if id(run) not in apart and px not in said:  # above the limit: below it the dashed line may pass
-                said.add(px)
-                far = f" at {batch:,}" if batch > edge else ""
-                svg.text(px, py - 13, f"out of memory{far}", anchor="end" if px > 700 else "middle", weight=600)
-        elif run.state in ("FAILED", "TIMEOUT", "CANCELLED"):
+    top = max(highest, limit or 0) * 1.08 / 1e9 or 1.0
+    lines = _areas(known, fitted) + _reserved(known, fitted, limit, on_gpu, 1.05 * edge)
+    marks = []
+    for apart, some in ((True, others), (False, known)):
+        dots = [(run, _batch(run), run.memory / 1e9) for run in some if ended(run)]
+        lines.append(Line("can't be compared" if apart and others else "", [dot[1:] for dot in dots], GREY if apart else MEMORY,
+                          marker="o", width=0, size=10, shown=bool(apart and others),
+                          tips=[f"{run.name}, batch {batch}: {words.gigabytes(run.memory)}" for run, batch, _ in dots]))
+        for run in some:
+            batch, at = _batch(run), min(_batch(run), edge)
             tip = f"{run.name}, batch {batch}: {alike.state(run)}"
-            svg.cross(panel.px(min(batch, edge)), panel.py(0) - 10, GREY if id(run) in apart else CARE, 5, tip)
-    _speed(svg, known, others, Panel(svg, left, 306, across, 140, x, (0, 1)), batches)
-    entries = [("activations", MEMORY + "59"), ("what does not depend on the batch", MEMORY)] if fitted else []
-    entries += [("reserved", DASHED)] if line and limit and on_gpu else []
-    entries += [("would go on so", DASHED)] if line and limit and not on_gpu else []
-    entries += [("images/s", SPEED)] + ([("power", POWER)] if any("power" in run.numbers for run in known) else [])
-    return str(svg) + legend(entries + ([("can't be compared", GREY)] if others else []))
+            if run.state == "OUT_OF_MEMORY":
+                said = "" if apart else "out of memory" + (f" at {batch:,}" if batch > edge else "")
+                marks.append(Mark(at, limit / 1e9 if limit else 0.96 * top, said, GREY if apart else BAD, "x", tip=tip))
+            elif run.state in ("FAILED", "TIMEOUT", "CANCELLED"):
+                marks.append(Mark(at, 0.04 * top, "", GREY if apart else CARE, "x", tip=tip))
+    axis = {"x_range": (0, 1.05 * edge), "x_ticks": batches}
+    panels = [charts.lines(lines, y=f"GB of {'GPU' if on_gpu else 'host'} memory", y_range=(0, top), marks=marks, height=210,
+                           rules=[Rule(limit / 1e9, f"{of(first)} {words.gigabytes(limit)}")] if limit else (), **axis)]
+    powered = any("power" in run.numbers for run in known)
+    below = {"x": "images of a batch (per process)"}
+    panels.append(charts.lines(_measured(known, others, "images_per_second", "images/s", SPEED, edge), y="images/s", height=120,
+                               empty="no timed steps", **axis, **({} if powered else below)))
+    if powered:
+        panels.append(charts.lines(_measured(known, (), "power", "W", POWER, edge), y="power, W", height=100, **axis, **below))
+    return charts.grid(*panels, columns=1).html()
 
 
-def _speed(svg: Svg, known: Sequence[Run], others: Sequence[Run], panel: Panel, batches: Sequence[int]) -> None:
-    """Images/s below the memory, with power on a second axis where it was measured. The line goes by the fastest of a batch."""
-    timed = [run for run in (*others, *known) if "images_per_second" in run.numbers and _batch(run) <= panel.x1]
-    panel.y1 = nice_top(max((run.numbers["images_per_second"] for run in timed), default=1) * 1.05, 4)
-    panel.axis_y("images/s", None if timed else [])
-    panel.axis_x("images of a batch (per process)", batches)
-    if not timed:
-        svg.text(panel.left + panel.width / 2, panel.top + panel.height / 2, "no timed steps", anchor="middle", opacity=0.7)
+def _areas(known: Sequence[Run], fitted: Fit | None) -> list[Line]:
+    """What belongs to the model below, what to the batch upon it."""
+    if not fitted:
+        return []
+    last = max(_batch(run) for run in known if ended(run))
+    model, whole = fitted.model / 1e9, fitted.at(last) / 1e9
+    return [Line("activations", [], MEMORY, [(0, model, model), (last, model, whole)], width=0, opacity=0.35),
+            Line("what does not depend on the batch", [], MEMORY, [(0, 0, model), (last, 0, model)], width=0, opacity=0.85)]
+
+
+def _reserved(known: Sequence[Run], fitted: Fit | None, limit: float | None, on_gpu: bool, edge: float) -> list[Line]:
+    """On to where the line meets the limit, if that is in the picture."""
+    line = reserved(known) if on_gpu else fitted
+    if not line or not limit:
+        return []
+    until = min(line.largest(limit), edge)
+    return [Line("reserved" if on_gpu else "would go on so", [(at, line.at(at) / 1e9) for at in (0, until)], MEMORY, width=1.5,
+                 dash=(5, 4))]
+
+
+def _measured(known: Sequence[Run], others: Sequence[Run], name: str, unit: str, colour: str, edge: float) -> list[Line]:
+    """A measure against the batch. The line goes by the fastest run of a batch."""
     best: dict[int, Run] = {}
     for run in known:
-        if any(run is other for other in timed):
+        if "images_per_second" in run.numbers and _batch(run) <= edge:
             other = best.setdefault(_batch(run), run)
             if run.numbers["images_per_second"] > other.numbers["images_per_second"]:
                 best[_batch(run)] = run
-    svg.polyline([panel.at(batch, run.numbers["images_per_second"]) for batch, run in best.items()], SPEED, 2.5)
-    for run in timed:
-        batch, speed = _batch(run), run.numbers["images_per_second"]
-        tip = f"{run.name}, batch {batch}: {words.number(speed)} images/s"
-        svg.dot(*panel.at(batch, speed), SPEED if any(run is other for other in known) else GREY, 4.5, tip)
-    powered = [run for run in known if "power" in run.numbers and _batch(run) <= panel.x1]
-    if powered:
-        top = nice_top(max(run.numbers["power"] for run in powered) * 1.05, 4)
-        second = Panel(svg, panel.left, panel.top, panel.width, panel.height, (panel.x0, panel.x1), (0, top))
-        second.axis_y("power, W", right=True)
-        line = [run for run in best.values() if "power" in run.numbers]  # the power of those that the other line goes by
-        svg.polyline([second.at(_batch(run), run.numbers["power"]) for run in line], POWER, 2, dash="5 4")
-        for run in powered:
-            tip = f"{run.name}, batch {_batch(run)}: {words.number(run.numbers['power'])} W"
-            svg.dot(*second.at(_batch(run), run.numbers["power"]), POWER, 4, tip)
+    curve = [(batch, run.numbers[name]) for batch, run in best.items() if name in run.numbers]
+    lines = [Line("power" if unit == "W" else unit, curve, colour, width=2.5)]
+    for some, of_dots in ((others, GREY), (known, colour)):
+        dots = [(run, _batch(run), run.numbers[name]) for run in some if name in run.numbers and _batch(run) <= edge]
+        lines.append(Line("", [dot[1:] for dot in dots], of_dots, marker="o", width=0, size=9, shown=False,
+                          tips=[f"{run.name}, batch {batch}: {words.number(value)} {unit}" for run, batch, value in dots]))
+    return lines

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ..jobs import runs
 from ..jobs.runs import Run
 from ..training.summary import PHASES
-from ..ui import page, words
+from ..ui import charts, page, words
+from ..ui.charts import Line, Mark
 from ..ui.page import View
-from ..ui.svg import GREY, NAMES, PHASE, SPEED, Panel, Svg, legend, nice_top, short
+from ..ui.palette import GREY, NAMES, SPEED
 from . import alike
 
 LONGER = 0.05  # of a step: less than that is noise
 SPREAD = 1.5  # runs of the same differ by chance, but not that much
 TOO_GOOD = 1.1  # an efficiency above this is no gain of DDP's
 DOUBLING = 8  # from so many times as many processes on, equal steps would squeeze the fewest together
-LABEL = 38  # pixels that an efficiency takes
 
 
 def scaling(*jobs) -> View:
@@ -169,69 +168,26 @@ def _hardware(known: Sequence[Run]) -> list[str]:
 
 
 def _figure(own: Sequence[Run], others: Sequence[Run]) -> str:
-    width, left, top, high = 900, 62, 34, 230
-    counts = sorted({run.start["world_size"] for run in (*own, *others)})
-    most = own[-1].start["world_size"]
-    svg = Svg(width, top + high + 48, "images per second against the number of processes, and the phases of a step")
-    speeds = [run.numbers["images_per_second"] for run in (*own, *others)]
-    highest = max(*speeds, ideal(own, most))
-    doubling = counts[-1] >= DOUBLING * counts[0]
-    if doubling:  # each doubling takes as much room, on both axes: the ideal stays a straight line
-        def place(value: float) -> float:
-            return math.log2(value)
-        lowest = min(*speeds, ideal(own, counts[0]))
-        x, y = (counts[0] / 1.25, counts[-1] * 1.25), (lowest / 1.6, highest * 1.25)
-    else:
-        def place(value: float) -> float:
-            return value
-        x, y = (0, counts[-1] * 1.08), (0, nice_top(highest * 1.06))
-    panel = Panel(svg, left, top, 410, high, tuple(map(place, x)), tuple(map(place, y)))
-    panel.axis_y("images/s", [place(value) for value in doublings(*y)] if doubling else None,
-                 say=(lambda value: short(round(2.0 ** value, 6))) if doubling else None)
-    panel.axis_x("processes" + (", each doubling as wide" if doubling else ""), [place(count) for count in counts],
-                 say=(lambda value: short(round(2.0 ** value))) if doubling else None)
-    least = own[0].start["world_size"] if doubling else 0
-    svg.polyline([panel.at(place(count), place(ideal(own, count))) if count else panel.at(0, 0) for count in (least, most)],
-                 GREY, 2, dash="6 5")
     best = fastest(own)
-    svg.polyline([panel.at(place(count), place(run.numbers["images_per_second"])) for count, run in best.items()], SPEED, 2.5)
-    for run, colour in (*((run, GREY) for run in others), *((run, SPEED) for run in own)):
-        count, speed = run.start["world_size"], run.numbers["images_per_second"]
-        tip = f"{run.name}, {words.counted(count, 'process', 'processes')}: {words.number(speed)} images/s"
-        svg.dot(*panel.at(place(count), place(speed)), colour, 5, tip)
-    taken: list[tuple[float, float]] = []
-    for count, run in best.items():
-        x_, y_ = panel.at(place(count), place(run.numbers["images_per_second"]))
-        y_ += 20 if y_ + 26 < top + high else -10  # above is the dashed line, so it is below where there is room
-        if all(abs(x_ - px) > LABEL or abs(y_ - py) > 14 for px, py in taken):  # else it stands in the table alone
-            taken.append((x_, y_))
-            svg.text(x_, y_, words.share(efficiency(own, run)), anchor="middle", weight=600)
-    _steps(svg, list(best.items()), 560, top, 320, high)
-    return str(svg) + legend([("images/s, with the efficiency", SPEED), ("ideal (dashed)", GREY),
-                              *([("can't be compared (dots)", GREY)] if others else []),
-                              *((NAMES[p], PHASE[p]) for p in PHASES if any(run.numbers.get(p) for run in own))])
-
-
-def doublings(low: float, high: float) -> list[float]:
-    """Ticks of an axis on which each doubling takes as much room: 1, 2 and 5 times powers of ten."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    found = [factor * 10.0 ** power for power in range(first, last + 1) for factor in (1, 2, 5)]
-    return [value for value in found if low <= value <= high]
-
-
-def _steps(svg: Svg, best: Sequence[tuple[int, Run]], left: float, top: float, across: float, high: float) -> None:
-    """A step of each number of processes, as a bar of its phases."""
-    longest = nice_top(max(run.numbers["step_seconds"] for _, run in best) * 1000)
-    panel = Panel(svg, left, top, across, high, (0, longest), (0, 1))
-    svg.text(left, top - 12, "a step, by the number of processes", size=13, weight=600)
-    panel.axis_x("ms", None)
-    room = high / len(best)
-    thick = min(34, room * 0.6)
-    for place, (count, run) in enumerate(best):
-        x, y = left, top + place * room + (room - thick) / 2
-        svg.text(left - 10, y + thick / 2 + 4, str(count), anchor="end", weight=600)
-        for phase in PHASES:
-            milliseconds = run.numbers.get(phase, 0.0) * 1000
-            long = milliseconds / longest * across
-            svg.rect(x, y, long, thick, PHASE[phase], f"{NAMES[phase]}: {words.number(milliseconds)} ms")
-            x += long
+    counts = sorted({run.start["world_size"] for run in (*own, *others)})
+    most, doubling = own[-1].start["world_size"], counts[-1] >= DOUBLING * counts[0]
+    # Each doubling takes as much room on both axes then: the ideal stays a straight line.
+    least = own[0].start["world_size"] if doubling else 0
+    curve = [(count, run.numbers["images_per_second"]) for count, run in best.items()]
+    ideals = [(count, ideal(own, count) if count else 0.0) for count in (least, most)]
+    lines = [Line("ideal", ideals, GREY, dash=(6, 5)), Line("images/s, with the efficiency", curve, SPEED, width=2.5)]
+    for some, colour in ((others, GREY), (own, SPEED)):
+        dots = [(run, run.start["world_size"], run.numbers["images_per_second"]) for run in some]
+        tips = [f"{run.name}, {words.counted(count, 'process', 'processes')}: {words.number(speed)} images/s"
+                for run, count, speed in dots]
+        lines.append(Line("can't be compared", [dot[1:] for dot in dots], colour, marker="o", width=0, size=10, tips=tips,
+                          shown=bool(others) and some is others))
+    # The efficiency is written below its dot, for the dashed line is above, unless the axis is there.
+    low = 1.2 * curve[0][1] if doubling else 0.12 * max(y for line in lines for _, y in line.points)
+    marks = [Mark(count, speed, words.share(efficiency(own, best[count])), below=speed > low) for count, speed in curve]
+    speeds = charts.lines(lines, x="processes" + (", each doubling as wide" if doubling else ""), y="images/s", x_ticks=counts,
+                          log="xy" if doubling else "", marks=marks)
+    steps = [(str(count), {NAMES[phase]: run.numbers.get(phase, 0.0) * 1000 for phase in PHASES}) for count, run in best.items()]
+    parts = charts.stacked(steps, title="a step, by the number of processes", axis="ms", total=False,
+                           high=min(46, 230 / len(steps)), say=lambda value: f"{words.number(value)} ms")
+    return charts.grid(speeds, parts).html()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -13,18 +14,14 @@ from ..jobs import runs
 from ..jobs.runs import Run
 from ..system.errors import UsageError
 from ..training import records, summary
-from ..ui import page, words
+from ..ui import charts, page, words
+from ..ui.charts import Lane, Span
 from ..ui.page import View
-from ..ui.svg import CARE, COLLECTIVE, GREY, LAUNCH, NAMES, PHASE, SPEED, SYNC, Panel, Svg, arc, legend, on, short
-from . import steps
+from ..ui.palette import CARE, COLLECTIVE, GREY, LAUNCH, NAMES, PHASE, SPEED, SYNC
 
 if TYPE_CHECKING:
     from ..traces import Diagnosis, Facts
-    from ..traces.facts import Row
 
-WIDTH, LEFT, ACROSS = 900, 118, 766
-PALE = 0.45
-EACH = 300  # spans that are drawn one by one
 USUAL = 0.2  # a step whose length differs from that in the middle by this part at most may be drawn for all
 TOP = 8  # kernels and operators that are shown
 # What a moment of a step may be, in the order of the bar: how it is called and drawn.
@@ -230,79 +227,60 @@ def _page(name: str, facts: Facts, rows: Sequence[tuple[str, str]], verdict: Dia
     said = [row for row in rows if row[0] not in ("busy", facts.per, "kernels", "operators", "phases", "")]
     parts = [page.headline(f"Trace of {name}", about(facts)), *(page.note(line, CARE) for line in notes)]
     parts.append('<div style="display: flex; flex-wrap: wrap; gap: 8px 28px; align-items: center; margin: 8px 0">'
-                 f'<div style="flex: 0 1 220px; min-width: 180px">{_gauge(facts)}</div>'
+                 f'<div style="flex: 0 1 200px">{_busy(facts)}</div>'
                  f'<div style="flex: 1 1 480px; min-width: 300px">{_bar(facts)}</div></div>')
     parts += [_step(facts), _tops(facts), page.rows(said), diagnosis_page(verdict)]
     return "".join(parts)
 
 
-def _gauge(facts: Facts) -> str:
-    who = "GPU" if facts.on_gpu else "CPU"
-    svg = Svg(220, 150, f"{who} busy {words.share(facts.busy)}")
-    svg.path(arc(110, 104, 82, -110, 110), "currentColor", width=18, opacity=0.13, cap="butt")
-    end = -110 + 220 * min(1.0, max(facts.busy, 0.001))
-    svg.path(arc(110, 104, 82, -110, end), SPEED, width=18, cap="butt")
-    svg.text(110, 104, words.share(facts.busy), size=34, anchor="middle", weight=650)
-    svg.text(110, 126, f"of the time the {who}", anchor="middle", opacity=0.8)
-    svg.text(110, 142, "runs kernels" if facts.on_gpu else "runs operators", anchor="middle", opacity=0.8)
-    return str(svg)
+def _busy(facts: Facts) -> str:
+    who, what = ("GPU", "kernels") if facts.on_gpu else ("CPU", "operators")
+    return (f'<div style="font-size: 34px; font-weight: 650; line-height: 1.2">{words.share(facts.busy)}</div>'
+            + page.quiet(f"of the time the {who} runs {what}"))
 
 
 def _bar(facts: Facts) -> str:
-    svg = Svg(560, 34, f"what {facts.whole} is made of")
-    x, names = 0.0, []
-    for name in facts.shares:
-        part = facts.share(name)
-        said, colour = SHARES[name]
-        if part < 0.002:
-            continue
-        svg.rect(x, 0, part * 560, 34, colour, f"{said}: {words.share(part)}, {words.seconds(facts.shares[name])}")
-        if part > 0.08:
-            svg.text(x + part * 280, 22, words.share(part), size=13, anchor="middle", weight=600, fill=on(colour))
-        x += part * 560
-        names.append((f"{said} {words.share(part)}", colour))
+    parts = {SHARES[name][0]: facts.shares[name] for name in facts.shares if facts.share(name) >= 0.002}
+    colours = dict(SHARES.values())
+    drawn = charts.stacked([("", parts)], colours=colours, inside="share", total=False, width=560, say=words.seconds,
+                           legend=False)
+    names = [(f"{SHARES[name][0]} {words.share(facts.share(name))}", SHARES[name][1]) for name in facts.shares
+             if SHARES[name][0] in parts]
     who = "the GPU" if facts.on_gpu else "the CPU"
     title = f'<div style="font-size: 13px"><span style="{page.QUIET}">{facts.whole} of {who}</span> ' \
             f'<span style="font-weight: 600">{words.seconds(facts.seconds)}</span></div>'
-    return title + str(svg) + legend(names)
+    return title + drawn.html() + charts.legend(names)
 
 
 def _tops(facts: Facts) -> str:
-    """Kernels and operators side by side, on a CPU operators and phases."""
-    boxes = [(f"kernels, own time in {facts.whole}", [_bar_of(row, facts.per) for row in facts.kernels[:TOP]]),
-             (f"operators, own time in {facts.whole}", [_bar_of(row, facts.per) for row in facts.operators[:TOP]])]
+    """Kernels and operators by their own time, on a CPU operators and phases."""
+    from ..traces.kernels import kind
+
+    rows = {}
+    for name, some in (("kernel", facts.kernels), ("operator", facts.operators)):
+        rows[name] = [(kind(row.name).short if row.kind else row.name, words.count(row.count), "TC" if row.tensor_cores else "",
+                       row.seconds) for row in some[:TOP]]
     if not facts.on_gpu:
-        found = by_phase(facts)
-        boxes.append((f"phases of {facts.whole}", [(name, seconds, colour, 1.0, "", False) for name, seconds, colour in found]))
-    shown = "".join(f'<div style="flex: 1 1 400px; min-width: 300px">{_bars(title, bars, facts.seconds)}</div>'
-                    for title, bars in boxes if bars)
-    return f'<div style="display: flex; flex-wrap: wrap; gap: 4px 28px; margin: 6px 0">{shown}</div>'
+        rows["phase"] = [(name, "", "", seconds) for name, seconds, _ in by_phase(facts)]
+    out = []
+    for name, some in rows.items():
+        if not some:
+            continue
+        longest = max(seconds for *_, seconds in some) or 1.0
+        cells = [[cut(title), count, cores, words.seconds(seconds), words.share(round(seconds / facts.seconds, 3))]
+                 for title, count, cores, seconds in some]
+        head = [name, "times", "cores", f"own time in {facts.whole}", "share"]
+        shown = [at for at in range(len(head)) if at not in (1, 2) or any(row[at] for row in cells)]
+        out.append(page.table_html([head[at] for at in shown], [[row[at] for at in shown] for row in cells],
+                                   {head[3]: [seconds / longest for *_, seconds in some]}))
+    note = "TC: computes on tensor cores." if any(row[2] for some in rows.values() for row in some) else ""
+    boxes = "".join(f'<div style="flex: 1 1 400px; min-width: 300px">{box}</div>' for box in out)
+    boxes = f'<div style="display: flex; flex-wrap: wrap; gap: 4px 28px; margin: 6px 0">{boxes}</div>'
+    return boxes + (page.quiet(note) if note else "")
 
 
-def _bar_of(row: Row, per: str) -> tuple[str, float, str, float, str, bool]:
-    """Name, seconds, colour, how strong, what the pointer shows, whether it computes on tensor cores."""
-    from ..traces.kernels import ARITHMETIC, kind
-    from ..traces.products import is_product
-
-    strong = row.kind in (*ARITHMETIC, "collective") if row.kind else is_product(row.name)
-    return (kind(row.name).short if row.kind else row.name, row.seconds, COLLECTIVE if row.kind == "collective" else SPEED,
-            1.0 if strong else PALE, f"{row.name}: {words.count(row.count)} times {per}", row.tensor_cores)
-
-
-def _bars(title: str, bars: Sequence[tuple[str, float, str, float, str, bool]], step: float) -> str:
-    svg = Svg(430, 26 + 32 * len(bars), title)
-    svg.text(0, 14, title, 13, weight=600)
-    longest = max(seconds for _, seconds, *_ in bars) or 1.0
-    for at, (name, seconds, colour, strong, tip, cores) in enumerate(bars):
-        y = 26 + 32 * at
-        if cores:
-            svg.text(0, y + 11, "TC", 11, weight=700)
-        svg.text(20 if cores else 0, y + 11, name if len(name) <= 42 else f"{name[:41]}…", 12)
-        part = words.share(round(seconds / step, 3)) if step else "-"
-        svg.text(430, y + 11, f"{words.seconds(seconds)}, {part}", 12, "end", opacity=0.85)
-        svg.rect(0, y + 15, 430, 8, "currentColor", opacity=0.08, radius=2)
-        svg.rect(0, y + 15, seconds / longest * 430, 8, colour, tip, opacity=strong, radius=2)
-    return str(svg) + (page.quiet("TC: computes on tensor cores.") if any(cores for *_, cores in bars) else "")
+def cut(name: str, most: int = 42) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def diagnosis_page(verdict: Diagnosis) -> str:
@@ -332,21 +310,11 @@ def _step(facts: Facts) -> str:
     lanes = lanes_of(facts, begin, end)
     if end <= begin or not lanes:
         return ""
-    unit, second = ("ms", 1e-3) if end - begin < 1 else ("s", 1.0)
-    svg = Svg(WIDTH, 50 + 34 * len(lanes), "one step on a time axis")
     name = f"step {number + 1:,}" if number is not None else "all of it"
-    svg.text(LEFT, 16, f"{name} from near: {words.seconds(end - begin)}", 13, weight=600)
-    for row, (title, spans) in enumerate(lanes):
-        panel = Panel(svg, LEFT, 28 + 34 * row, ACROSS, 24, (0, (end - begin) / second), (0, 1))
-        svg.text(LEFT - 10, panel.top + 16, title, 12, "end", 600)
-        draw(panel, spans, begin, end)
-    panel.axis_x("", say=lambda value: f"{short(value)} {unit}")
+    chart = charts.timeline(lanes, title=f"{name} from near: {words.seconds(end - begin)}", begin=begin, end=end, left=118)
     how = "Solid: convolutions and matrix products. Faint: what mostly waits for memory."
-    how += " Height: share of the time." if any(len(spans) > EACH for _, spans in lanes) else ""
-    return str(svg) + legend(named(lanes)) + page.quiet(how)
-
-
-Span = tuple[float, float, str, bool, str]  # from, to, colour, strong, what the pointer shows
+    how += " Height: share of the time." if any(len(lane.spans) > charts.EACH for lane in lanes) else ""
+    return replace(chart, names=named(chart.names)).html() + page.quiet(how)
 
 
 def drawn(facts: Facts) -> tuple[float, float, int | None]:
@@ -375,46 +343,53 @@ def seen(facts: Facts, begin: float, end: float) -> float:
     return sum(max(0.0, min(last, end) - max(first, begin)) for _, first, last in facts.phases)
 
 
-def lanes_of(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Span]]]:
+def lanes_of(facts: Facts, begin: float, end: float) -> list[Lane]:
+    """What each thread and each stream did from one moment to another."""
     from ..traces.gpu import waits as gpu_waits
     from ..traces.loop import loader
 
     trace_ = facts.trace
-    phases = [(first, last, PHASE.get(name, GREY), True, f"{name}: {words.seconds(last - first)}")
-              for name, first, last in facts.phases if first < end and last > begin and name != "idle"]
-    waits = [(first, last, PHASE["idle"], True, f"waits for its loader: {words.seconds(last - first)}")
-             for first, last in loader(trace_) if first < end and last > begin]
-    lanes = [("CPU", sorted([*phases, *waits]))]
+    cpu = [span_of(first, last, name, f"{name}: {words.seconds(last - first)}") for name, first, last in facts.phases
+           if name != "idle"]
+    cpu += [span_of(first, last, "idle", f"waits for its loader: {words.seconds(last - first)}")
+            for first, last in loader(trace_)]
+    lanes = [("CPU", cpu)]
     if not facts.on_gpu:
-        lanes.append(("operators", operators(facts, begin, end)))
+        lanes.append(("operators", operators(facts)))
     else:
         over = trace_.steps[-1].end if trace_.steps else end  # after the last step the profiler itself waits for the GPU
-        syncs = [(call.begin, call.end, SYNC, True, f"{call.name}: {words.seconds(call.seconds)}")
-                 for call in gpu_waits(trace_) if call.begin < min(end, over) and call.end > begin]
-        if syncs:
-            lanes.append(("CPU waits", syncs))
+        lanes.append(("CPU waits", [Span(call.begin, call.end, WAITS, SYNC, tip=f"{call.name}: {words.seconds(call.seconds)}")
+                                    for call in gpu_waits(trace_) if call.begin < over]))
         lanes += streams(facts, begin, end)
-    sent = [(one.begin, one.end, COLLECTIVE, True, f"{one.kind}: {words.seconds(one.seconds)}") for one in facts.collectives
-            if one.backend != "nccl" and one.begin < end and one.end > begin]
-    return [*lanes, *([("collectives", sorted(sent))] if sent else [])]
+    lanes.append(("collectives", [Span(one.begin, one.end, "collective", tip=f"{one.kind}: {words.seconds(one.seconds)}")
+                                  for one in facts.collectives if one.backend != "nccl"]))
+    inside = [(name, [span for span in sorted(spans) if span.begin < end and span.end > begin]) for name, spans in lanes]
+    return [Lane(name, spans) for name, spans in inside if spans or name in ("CPU", "operators")]
 
 
-def operators(facts: Facts, begin: float, end: float) -> list[Span]:
+WAITS, NO_PHASE = "the CPU waits for the GPU", "in no phase"
+WORDS = {"idle": "waits for the loader", "copy": "copy", "forward": "forward", "backward": "backward", "update": "update"}
+
+
+def span_of(begin: float, end: float, phase: str | None, tip: str, faint: bool = False) -> Span:
+    """A span in the colour of its phase."""
+    return Span(begin, end, WORDS.get(phase, NO_PHASE), PHASE[phase] if phase in WORDS else GREY, faint, tip)
+
+
+def operators(facts: Facts) -> list[Span]:
     """Operators of a CPU by their own time: the innermost, in the colour of their phase."""
     from ..traces.loop import Phases
     from ..traces.products import is_product
 
     phase = Phases(facts.phases)
-    out = []
-    for call in facts.trace.calls:
-        if call.kind == "op" and call.begin < end and call.end > begin and call.own >= 0.5 * call.seconds \
-                and not call.name.startswith(("c10d::", "record_param_comms")):
-            colour = PHASE.get(phase(call.begin), GREY)
-            out.append((call.begin, call.end, colour, is_product(call.name), f"{call.name}: {words.seconds(call.seconds)}"))
-    return out
+    return [span_of(call.begin, call.end, phase(call.begin), f"{call.name}: {words.seconds(call.seconds)}",
+                    not is_product(call.name)) for call in facts.trace.calls
+            if call.kind == "op" and call.own >= 0.5 * call.seconds
+            and not call.name.startswith(("c10d::", "record_param_comms"))]
 
 
 def streams(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Span]]]:
+    """The busiest streams of a GPU, and its copies."""
     from ..traces import kernels
     from ..traces.loop import Phases
 
@@ -426,45 +401,22 @@ def streams(facts: Facts, begin: float, end: float) -> list[tuple[str, list[Span
             continue
         said = f"{item.name[:80]}: {words.seconds(item.seconds)}"
         if item.kind != "kernel":
-            copies.append((item.begin, item.end, PHASE["copy"], True, said))
+            copies.append(span_of(item.begin, item.end, "copy", said))
             continue
         kind = kernels.kind(item.name)
         where = phase(item.call.begin if item.call else item.begin)
-        colour = COLLECTIVE if kind.name == "collective" else PHASE.get(where, GREY) if where != "idle" else PHASE["copy"]
-        strong = kind.arithmetic or kind.name == "collective"
-        found.setdefault(item.stream, []).append((item.begin, item.end, colour, strong, said))
-    order = sorted(found, key=lambda stream: -sum(last - first for first, last, *_ in found[stream]))[:4]
+        if kind.name == "collective":
+            found.setdefault(item.stream, []).append(Span(item.begin, item.end, "collective", COLLECTIVE, tip=said))
+        else:
+            where = "copy" if where == "idle" else where
+            found.setdefault(item.stream, []).append(span_of(item.begin, item.end, where, said, not kind.arithmetic))
+    order = sorted(found, key=lambda stream: -sum(span.end - span.begin for span in found[stream]))[:4]
     order.sort(key=lambda stream: (len(str(stream)), str(stream)))
     lanes = [(f"GPU stream {stream}", found[stream]) for stream in order]
     return lanes + ([("GPU copies", copies)] if copies else [])
 
 
-def draw(panel: Panel, spans: Sequence[Span], begin: float, end: float) -> None:
-    """A lane. Many spans become columns of two pixels, filled as far as their time is taken, each kind of span in its colour."""
-    svg, scale = panel.svg, panel.width / (end - begin)
-    svg.rect(panel.left, panel.top, panel.width, panel.height, "currentColor", opacity=0.06)
-    inside = [span for span in spans if span[0] < end and span[1] > begin]
-    if len(inside) <= EACH:
-        for first, last, colour, strong, tip in inside:
-            x0, x1 = (panel.left + (min(max(moment, begin), end) - begin) * scale for moment in (first, last))
-            svg.rect(x0, panel.top, max(x1 - x0, 0.5), panel.height, colour, tip, opacity=1 if strong else PALE)
-        return
-    columns = round(panel.width / 2)
-    kinds = {f"{colour}{strong}": (colour, strong) for _, _, colour, strong, _ in inside}
-    moments = [steps.Span(f"{colour}{strong}", max(first, begin) - begin, min(last, end) - begin, 0)
-               for first, last, colour, strong, _ in inside]
-    low = [0.0] * columns
-    for kind, taken in steps.shares(moments, end - begin, columns).items():
-        high = [min(1.0, round(a + b, 4)) for a, b in zip(low, taken)]
-        colour, strong = kinds[kind]
-        svg.path(steps.area(Panel(svg, panel.left, panel.top, panel.width, panel.height, (0, 1), (0, 1)), low, high), fill=colour,
-                 width=0, opacity=1 if strong else PALE)
-        low = high
-
-
-def named(lanes: Sequence[tuple[str, Sequence[Span]]]) -> list[tuple[str, str]]:
-    used = {span[2] for _, spans in lanes for span in spans}
-    names = [("waits for the loader", PHASE["idle"]), ("copy", PHASE["copy"]), ("forward", PHASE["forward"]),
-             ("backward", PHASE["backward"]), ("update", PHASE["update"]), ("collective", COLLECTIVE),
-             ("the CPU waits for the GPU", SYNC), ("in no phase", GREY)]
-    return [(name, colour) for name, colour in names if colour in used]
+def named(names: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The legend in the order of a step."""
+    order = [*WORDS.values(), "collective", WAITS, NO_PHASE]
+    return sorted(names, key=lambda name: order.index(name[0]))

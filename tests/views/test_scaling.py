@@ -6,7 +6,7 @@ import pytest
 from runs_by_hand import CPU, GPU, end, folder, job, record, start, steps
 
 from dlojz.system.errors import UsageError
-from dlojz.ui.svg import GREY, SPEED
+from dlojz.ui.palette import GREY, SPEED
 from dlojz.views import alike, scaling
 
 
