@@ -11,12 +11,14 @@ from training import LIMIT, ROOT, environment
 # The last things that Python does at the end of a script. The thread may print before the main one does, or after it.
 ENDING = """
 import atexit, os, sys, threading, time
+def say(text):
+    sys.stdout.write(text + "\\n")  # print writes twice, and a thread may come between
 class Canary:
     def __del__(self, write=os.write):
         write(1, b"taken down")
 canary = Canary()
-atexit.register(print, "at exit")
-threading.Thread(target=lambda: (time.sleep(0.3), print("a thread"))).start()
+atexit.register(say, "at exit")
+threading.Thread(target=lambda: (time.sleep(0.3), say("a thread"))).start()
 from dlojz import distributed, failures
 """
 TWO = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "1"}
@@ -35,12 +37,12 @@ def said(program: str, code: int = 0, **env: str) -> list[str]:
 
 @pytest.mark.parametrize("code", [0, 75])
 def test_leave_does_all_that_python_does_at_the_end_but_take_itself_down(code):
-    assert said(f"print('done'); sys.exit({code})", code) == ["a thread", "done", "at exit", "taken down"]
-    assert said(f"print('done'); distributed.leave({code})", code) == ["a thread", "done", "at exit"]
+    assert said(f"say('done'); sys.exit({code})", code) == ["a thread", "done", "at exit", "taken down"]
+    assert said(f"say('done'); distributed.leave({code})", code) == ["a thread", "done", "at exit"]
 
 
-@pytest.mark.parametrize("block, code", [("print('done')", 0),
-                                         ("print('done'); sys.exit()", 0), ("print('done'); sys.exit(75)", 75)])
+@pytest.mark.parametrize("block, code", [("say('done')", 0),
+                                         ("say('done'); sys.exit()", 0), ("say('done'); sys.exit(75)", 75)])
 def test_one_of_several_processes_leaves_so_and_one_alone_as_always(block, code):
     assert said(REPORTED + block, code) == ["a thread", "done", "at exit", "taken down"]
     assert said(REPORTED + block, code, **TWO) == ["a thread", "done", "at exit"]
