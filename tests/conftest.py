@@ -28,8 +28,7 @@ class Failures:
         if report.failed and terminal and not hasattr(self.config, "workerinput"):
             crash = getattr(report.longrepr, "reprcrash", None)
             what = (crash.message if crash else str(report.longrepr)).strip().split("\n")[0][:200]
-            terminal.ensure_newline()
-            terminal.write_line(f"FAILED {report.nodeid} after {report.duration:.0f} s: {what}", red=True)
+            terminal.write_line(f"\nFAILED {report.nodeid} after {report.duration:.0f} s: {what}", red=True)
 
 
 @pytest.fixture(scope="session")
