@@ -76,7 +76,7 @@ def findings_of(facts: Facts, env: dict[str, str]) -> Iterator[Finding]:
     slurm = facts.get("slurm")
     has_slurm = bool(slurm)
     answers = has_slurm and not slurm["error"]
-    uses_slurm = (facts.get("site") or {}).get("launcher") != "local"
+    uses_slurm = (facts.get("site") or {}).get("launcher") not in ("local", "replay")
     topics: dict[str, list[tuple[str, Callable[[], Iterator[Finding]]]]] = {
         "Your system": [
             ("CPU", lambda: hardware.say_cpu(facts["cpu"])),

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from patience import LIMIT
 
 from dlojz.jobs import script
 from dlojz.jobs.script import checked_command, directives, environment, explain, fingerprint, lint, render, request, sources
@@ -86,7 +87,7 @@ NASTY = ["a b", "a;b", "$(touch hacked)", "`touch hacked`", "a\nb", "\n#SBATCH -
 
 
 def run(body: str, cwd: Path, **extra) -> subprocess.CompletedProcess:
-    return subprocess.run(["bash", "-c", body], cwd=cwd, capture_output=True, text=True, timeout=30,
+    return subprocess.run(["bash", "-c", body], cwd=cwd, capture_output=True, text=True, timeout=LIMIT,
                           env={**environment(os.environ), **extra})
 
 
