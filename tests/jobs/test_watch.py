@@ -12,8 +12,8 @@ import pytest
 from patience import LIMIT, patient
 
 from dlojz import cli, jobs
+from dlojz.jobs import Jobs, watch_table
 from dlojz.jobs import job as job_module
-from dlojz.jobs import watch_table
 from dlojz.jobs.states import Request, Status, Unreachable
 from dlojz.system.errors import UsageError
 from dlojz.training import records
@@ -188,7 +188,7 @@ def test_another_workspace(add, workspace, tmp_path, monkeypatch, capsys):
     add("there", 1, Status("COMPLETED", "", 0, 1.0, 2.0))
     monkeypatch.delenv("DLOJZ_WORKSPACE")
     monkeypatch.chdir(tmp_path)
-    jobs.inside(workspace).watch()
+    Jobs(workspace).watch()
     assert "there-001  COMPLETED" in capsys.readouterr().out
 
 
