@@ -277,7 +277,7 @@ def test_one_of_two_ranks_gets_the_signal(training):
 
 def test_a_signal_that_is_seen_late_as_on_a_gpu(training):
     """Steps are settled eight later there: near the end of an epoch, the loop is over before anyone hears of it."""
-    late = "import dlojz.training.chronometer\ndlojz.chronometer.HostClock.lag = 8\n"
+    late = "import dlojz.training.chronometer as c\nc.HostClock.lag = 8\n"
     argv = ("-e", 3, "-b", 2, "--metric-every", 2)
     straight = training.run_ranks("straight", 2, *argv, "--checkpoint-every", 100, before=late)
     for at, stops in ((3, 6), (9, 12), (13, 18)):  # the wish is in the sums of the step after, and an epoch has six steps
@@ -291,7 +291,7 @@ def test_a_signal_that_is_seen_late_as_on_a_gpu(training):
 
 def test_killed_when_many_steps_are_not_settled(training):
     """Steps that a checkpoint holds are in the record before it, however late the device settles them."""
-    late = "import dlojz.training.chronometer\ndlojz.chronometer.HostClock.lag = 8\n"
+    late = "import dlojz.training.chronometer as c\nc.HostClock.lag = 8\n"
     argv = ("-e", 2, "--checkpoint-every", 3)
     straight = training.run("straight", *argv, before=late)
     training.run("run", *argv, before=late + DIES_AT.format(step=4, signal="SIGKILL"), code=-signal.SIGKILL)

@@ -404,7 +404,7 @@ def _first_line(message: str) -> str:
 
 def end_jobs(folder: Path, env: Mapping[str, str]) -> None:
     """What a notebook that failed has left running."""
-    from .. import jobs
+    from ..jobs import jobs
 
     before = os.environ.get("DLOJZ_QUEUE")
     os.environ["DLOJZ_QUEUE"] = env["DLOJZ_QUEUE"]
