@@ -404,12 +404,12 @@ def _first_line(message: str) -> str:
 
 def end_jobs(folder: Path, env: Mapping[str, str]) -> None:
     """What a notebook that failed has left running."""
-    from ..jobs import jobs
+    from ..jobs import Jobs
 
     before = os.environ.get("DLOJZ_QUEUE")
     os.environ["DLOJZ_QUEUE"] = env["DLOJZ_QUEUE"]
     try:
-        left = [job for job in jobs.inside(folder) if job.status.active]
+        left = [job for job in Jobs(folder) if job.status.active]
         for job in left:
             job.cancel()
         for job in left:
