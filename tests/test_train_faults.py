@@ -390,7 +390,7 @@ def test_a_folder_that_will_not_do_is_said_once_by_many_ranks(training):
 @pytest.mark.parametrize("argv", [("-b", 64, "--drop-last")], ids=str)
 def test_fewer_images_than_a_batch(training, argv):
     run = training.run("run", *argv, code=2)
-    assert run.err == "train.py: 24 images are no batch of 64 a process: take a smaller --batch-size\n"
+    assert run.err == "train.py: 24 images per process are not one batch of 64: use a smaller --batch-size\n"
 
 
 def test_a_worker_that_is_killed(training):

@@ -6,7 +6,7 @@
                 pretended GPUs); trained, the running means and variances of batch norm, as in ``buffers``
 ``given``       a forward pass begins: training, rows (a number for each sample that it is given, the same for the same sample)
 ``batch.loss``  the loss of a batch was computed: training, loss (mean), images, correct
-``sums``        the kit tells that a step is over: sums (loss x images, correct, images, wishes to stop)
+``sums``        the kit tells that a step is over: sums (loss x images, correct, images)
 ``validated``   what this process found in a validation: loss, accuracy, images
 ``buffers``     the model begins to validate: statistics, a number that is the same where all buffers are; running_mean and
                 running_var: the numbers of all layers, one after the other
@@ -17,8 +17,7 @@
 A process that waits for another one gives up after WAIT seconds, with torch's own error. Where GPUs are pretended (``gpus=N``)
 NCCL is played by gloo, and SyncBatchNorm by the batch norm of each process. ``uneven=True``: the last batch that a loader gives
 to rank 1 is one image short, as where images cannot be shared out evenly. ``local_ranks=[…]``: each rank's number on its node;
-``[0, 0]`` makes two nodes of one process each. ``asked_to_stop=True``: rank 1 believes that it was sent SIGTERM; training goes on
-all the same, since the wish is taken out of ``sums`` once they are noted.
+``[0, 0]`` makes two nodes of one process each.
 ``slow_save=True``: torch.save takes a second, so that whoever reads the file too early finds none. ``on_cpu=True``: a script
 that takes a GPU where there is one finds none.
 """
@@ -30,7 +29,6 @@ import datetime
 import functools
 import math
 import os
-import signal
 import time
 
 import torch
@@ -39,7 +37,7 @@ from torch import nn
 from torch.nn import functional
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from ....training import failures, records
+from ....training import records
 
 WAIT = 8.0  # seconds
 SLOW = 1.0
@@ -56,7 +54,6 @@ class Observer:
         self.on_cpu = bool(options.get("on_cpu"))
         self.slow = bool(options.get("slow_save"))
         self.local_ranks = options.get("local_ranks")
-        self.asked_to_stop = bool(options.get("asked_to_stop"))
         self.short = bool(options.get("uneven")) and os.environ.get("RANK") == "1"
         self.first: tuple | None = None  # the model and the images of a step's first batch, and later its labels
         self.labels = None
@@ -79,9 +76,6 @@ class Observer:
         if self.local_ranks:
             local = self.local_ranks[int(os.environ["RANK"])]
             os.environ |= {"LOCAL_RANK": str(local), "LOCAL_WORLD_SIZE": str(max(self.local_ranks) + 1)}
-        if self.asked_to_stop:
-            wishes = [signal.SIGTERM] if os.environ.get("RANK") == "1" else []
-            failures.catch_signals = lambda: wishes
         if self.on_cpu:
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
             torch.cuda.is_available = lambda: False
@@ -149,8 +143,6 @@ class Observer:
             sums = fields["sums"]
             with self.log.silence():
                 said = sums.detach().double().tolist()
-                if self.asked_to_stop and len(said) > 3:
-                    sums[3] = 0
             self.log.note("sums", sums=said)
         elif event == "record.validation":
             self.log.note("validated", **{name: fields.get(name) for name in ("loss", "accuracy", "images")})
