@@ -94,8 +94,8 @@ def _unlisted(lab: Lab) -> list[str]:
 
 
 def _fences_elsewhere(lab: Lab) -> list[str]:
-    """Fences of this lab in files that its lab.toml does not name, and fences in its files whose lab is misspelled. A fence may be
-    of no lab: the technique is there before its lab is."""
+    """Fences of this lab in files that its lab.toml does not name, and fences in its files whose lab is misspelled. A fence may
+    be of no lab: the technique is there before its lab is."""
     found, labs = [], catalogue.labs()
     for file in catalogue.files():
         for fence, at in catalogue.reference_fences(file).items():
