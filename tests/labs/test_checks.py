@@ -14,6 +14,7 @@ from dlojz.labs.probe import Limits, Session
 
 LABS = [lab for lab in catalogue.labs().values() if (lab.folder / "check.py").exists()]
 LIMITS = Limits(seconds=60)  # the tests may share their cores with others
+LATER = ["stubs", pytest.param("solved", marks=pytest.mark.long)]  # what stands in the fences of later labs
 
 
 def answers(kind):
@@ -42,7 +43,7 @@ def test_wrong(lab, answer, session, tmp_path, record_property):
     assert not proof.fault(answer, outcome)
 
 
-@pytest.mark.parametrize("later", ["stubs", "solved"])
+@pytest.mark.parametrize("later", LATER)
 @pytest.mark.parametrize("lab, answer", answers("right"))
 def test_right(lab, answer, later, session, tmp_path, record_property):
     outcome = checked(lab, proof.laid_out(tmp_path, lab, answer.fences, later), session, "right", record_property)
@@ -50,7 +51,7 @@ def test_right(lab, answer, later, session, tmp_path, record_property):
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
-@pytest.mark.parametrize("later", ["stubs", "solved"])
+@pytest.mark.parametrize("later", LATER)
 def test_reference(lab, later, session, tmp_path, record_property):
     outcome = checked(lab, proof.laid_out(tmp_path, lab, {}, later), session, "right", record_property)
     assert outcome.state == SOLVED, outcome
@@ -63,7 +64,8 @@ def test_stub(lab, tmp_path):
     assert not proof.stub_fault(outcome)
 
 
-@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+@pytest.mark.parametrize("lab", [pytest.param(lab, id=lab.id, marks=[pytest.mark.long] if at > 1 else [])
+                                 for at, lab in enumerate(LABS)])
 def test_a_check_of_its_own(lab, tmp_path, record_property):
     """As a trainee runs it, torch's import included."""
     outcome = checked(lab, proof.laid_out(tmp_path, lab), None, "alone", record_property)
