@@ -9,6 +9,7 @@ import runs_by_hand as by_hand
 from runs_by_hand import MEASURED, OUT_OF_MEMORY, VALIDATION, end, folder, job, record, start, steps
 
 from dlojz import views
+from dlojz.jobs import job as job_module
 from dlojz.jobs import runs
 from dlojz.labs import catalogue
 from dlojz.system.errors import UsageError
@@ -175,7 +176,7 @@ def test_against_a_run_that_measured_nothing(tmp_path):
     ([start(), *steps(last=2)], "RUNNING", "", " yet"),
 ])
 def test_what_is_to_be_done_about_a_run_that_measured_nothing(tmp_path, monkeypatch, events, state, reason, said):
-    monkeypatch.setattr("dlojz.jobs.job.refresh", lambda jobs: jobs)
+    monkeypatch.setattr(job_module, "refresh", lambda jobs: jobs)
     run = job(tmp_path / "gpu-001", events or None, state, reason, **({"started": None} if "before" in reason else {}))
     assert rows(views.dashboard(record(*MEASURED), run))["compared"] == f"not with gpu-001: gpu-001 has no timed steps{said}"
 
@@ -304,7 +305,7 @@ def test_other_ends(tmp_path, state, reason, expected):
 
 
 def test_running_and_pending(tmp_path, monkeypatch):
-    monkeypatch.setattr("dlojz.jobs.job.refresh", lambda jobs: jobs)  # the states that are in job.json
+    monkeypatch.setattr(job_module, "refresh", lambda jobs: jobs)  # the states that are in job.json
     running = views.dashboard(job(tmp_path / "x-001", [start(), *steps(last=6)], "RUNNING"))
     assert face(running) == ["running: 6 of 10 steps"] and rows(running)["speed"] == "256 images/s, 500 ms a step"
     assert rows(running)["memory"] == rows(running)["power"] == "not measured yet"
@@ -407,7 +408,7 @@ def test_few_steps_are_a_guess_at_a_whole_training():
 
 
 def test_states_have_a_colour_beside_their_words_which_can_be_read_on_any_page(tmp_path, monkeypatch):
-    monkeypatch.setattr("dlojz.jobs.job.refresh", lambda jobs: jobs)
+    monkeypatch.setattr(job_module, "refresh", lambda jobs: jobs)
     own = re.compile(r"[\s;\"]color: (?!inherit|var)")
     for state, colour in dashboard.COLOURS.items():
         run = job(tmp_path / f"{state.lower()}-001", [start(), *steps(last=6)], state)
