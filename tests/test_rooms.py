@@ -8,8 +8,9 @@ import dlojz
 PACKAGE = Path(dlojz.__file__).parent
 LEVELS = [
     {"system"},
-    {"ui", "data"},
+    {"ui"},
     {"training"},
+    {"data"},
     {"jobs", "traces"},
     {"labs"},
     {"views", "doctor"},

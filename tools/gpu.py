@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from dlojz.system import (  # noqa: E402
+from dlojz.system import (
     machine,
     processes,
     sites,

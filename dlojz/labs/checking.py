@@ -1,26 +1,24 @@
 """Running a lab's check: `run_check`, and what a check.py is written with.
 
-A check is a function ``check(probe)`` in the lab's check.py. It asks the probe for runs of the trainee's file and says what
-must hold; `dlojz.labs.probe.observe` lists the facts that there are::
+A check is a function ``check(probe)`` in the lab's check.py. It asks the probe for runs of the trainee's file beside the kit's
+own and says which fact belongs to which fence; `dlojz.labs.probe.observe` lists the facts that there are::
 
     def check(probe):
-        run = probe.run("--device cuda", gpus=2)
-        model = run.need("model", training=True)
-        expect(set(model.devices) == {"cuda:0"}, saw=…, expected=…, look="gpu.model")
-        probe.verified.append("the model's weights are on the GPU")
+        both = probe.beside("--device cuda", gpus=2)
+        both.same("model.devices", look="gpu.model", saw="weights and buffers are on {mine}", expected="all are on {kits}",
+                  claim="the model's weights are on the GPU")
+        both.holds(waits_for_nothing)
 
-The first expectation that is not met ends it. Where the script ends before the check has seen what it needs, `run_check`
-says so.
+What comparing cannot say is a `claim`, or an `expect` over the facts of a run. The first trouble ends the check. Then the fences
+are tried out, the kit's body in one after the other, and the one that mends it is named.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import importlib.util
 import re
 import shlex
-import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -31,24 +29,9 @@ from ..system.errors import UsageError
 from ..system.workspace import emptied
 from . import catalogue, fences, workspace
 from .outcome import CANNOT_CHECK, NOT_ATTEMPTED, SOLVED, WRONG, Outcome
-from .probe import Facts, HostLost, Limits, Probe, Session, Unfinished
+from .probe import Facts, HostLost, Limits, Pair, Probe, Session, Trouble, Unfinished, Unmet, claim, expect
 
-
-class Unmet(Exception):
-    """An expectation of a check that does not hold."""
-
-    def __init__(self, saw: str, expected: str, look):
-        super().__init__(saw)
-        self.saw, self.expected, self.look = saw, expected, look
-
-
-def expect(holds: bool, *, saw: str, expected: str, look) -> None:
-    """Ends the check with these words unless ``holds``.
-
-    ``look``: where the learner should look: the id of a fence, or a fact, whose line it is.
-    """
-    if not holds:
-        raise Unmet(saw, expected, look)
+__all__ = ["claim", "expect", "run_check"]
 
 
 def run_check(lab_id: str, folder: Path | str, limits: Limits | None = None, session: Session | None = None) -> Outcome:
@@ -122,32 +105,88 @@ def _by_running(where: Places, folder: Path, limits: Limits | None, session: Ses
         return CANNOT_CHECK, f"The script could not be run: {error}."
 
 
-def _judge(where: Places, folder: Path, session: Session, again: bool = True) -> tuple:
-    """``again``: whether a fault that shows outside of the lab's fences is looked for with the kit's answer in them."""
+def _judge(where: Places, folder: Path, session: Session) -> tuple:
     lab = where.lab
-    probe = Probe(session, folder, lab.file, lab.folder / "calls.py", where.written())
+    probe = Probe(session, folder, lab.file, lab.folder / "calls.py", where.written(), lab)
+    verified = probe.verified
     try:
-        _check_of(lab)(probe)
-        for run in probe.runs:
-            for rank in run.ranks:
-                rank.finish()
-                _goes_on_to_the_end(rank, where)
-        _nothing_is_called_unwritten(lab, probe)
+        state, message = _judged(where, probe)
     except Unmet as unmet:
         look = where.look(unmet.look)
         state, message = WRONG, f"Seen: {unmet.saw}.\nExpected: {unmet.expected}.\nWhere to look: {look}.{where.untouched()}"
     except Unfinished as stop:
-        facts = stop.facts.cause
-        state, message = _stopped(facts, where, lambda: again and _ours_would_do(facts, where, folder, session))
+        state, message = _stopped(stop.facts.cause, where, probe)
     except (UsageError, HostLost):
         raise
     except Exception as error:  # what the trainee has written gave it something that it does not expect
         place = traceback.extract_tb(error.__traceback__)[-1]
         state, message = CANNOT_CHECK, (f"The check itself stops with {type(error).__name__}: {error}, in line {place.lineno} of "
                                         f"{place.filename}.\nThat is a fault of the kit, not of your file.")
-    else:
-        state, message = SOLVED, ""
-    return state, (message + where.damaged()).strip(), tuple(probe.verified), tuple(probe.unverified)
+    return state, (message + where.damaged()).strip(), tuple(dict.fromkeys(verified)), tuple(dict.fromkeys(probe.unverified))
+
+
+def _judged(where: Places, probe: Probe) -> tuple[str, str]:
+    _check_of(where.lab)(probe)
+    for pair in probe.pairs:
+        if (refused := _compared(pair, where, probe)) is not None:
+            return refused
+        probe.verified += pair.sentences
+    for run in probe.runs:
+        for rank in run.ranks:
+            rank.finish()
+            _goes_on_to_the_end(rank, where)
+    _nothing_is_called_unwritten(where.lab, probe)
+    return SOLVED, ""
+
+
+def _compared(pair: Pair, where: Places, probe: Probe) -> tuple[str, str] | None:
+    """State and message where the trainee's run does not do what the kit's does; else None."""
+    stopped = next((rank for rank in pair.kits_runs if not rank.completed), None)
+    if stopped is not None:
+        return _kits_stopped(pair, stopped.cause, where)
+    if (failed := pair.mine.first("kits")) is not None:
+        return CANNOT_CHECK, f"The kit's own function stops with {failed.error}.\nThat is a fault of the kit, not of your file."
+    pair.settle()
+    trouble = pair.trouble()
+    if trouble is None:
+        return None
+    answered, others = probe.copies.answered(), probe.copies.others()
+    if others and not trouble.stopped and not trouble.named and pair.trouble(_once_more(probe, pair.mine, [others])[0]) is None:
+        return None  # it comes from what the trainee has written for another lab, and this one does not ask for it
+    if trouble.stopped:
+        return _stopped(trouble.stopped, where, probe, pair)
+    mends = _mending(probe, pair.mine, answered, lambda run: pair.trouble(run) is None)
+    if not mends and others:
+        mends = _mending(probe, pair.mine, others, lambda run: pair.trouble(run) is None)
+    look = where.blamed(mends, trouble)
+    return WRONG, f"Seen: {trouble.saw}.\nExpected: {trouble.expected}.\nWhere to look: {look}.{where.untouched()}"
+
+
+def _once_more(probe: Probe, run: Facts, swaps: list[list[str]]) -> list[Facts]:
+    """This run with the kit's body in these fences, once for each list of them, all at a time."""
+    probe.session.stop()
+    probe.session.begin(probe.session.limits)
+    return [probe.again(run, fences_of) for fences_of in swaps]
+
+
+def _mending(probe: Probe, run: Facts, tried: list[str], is_well: Callable[[Facts], bool]) -> list[str]:
+    """Those of these fences with whose kit's body alone the run is well. One that is the only one needs no trying."""
+    if len(tried) < 2 or run.ended.how in ("time", "busy", "memory", "alone"):  # it took long already
+        return tried if len(tried) == 1 else []
+    return [fence for fence, facts in zip(tried, _once_more(probe, run, [[fence] for fence in tried])) if is_well(facts)]
+
+
+def _kits_stopped(pair: Pair, stopped: Facts, where: Places) -> tuple[str, str]:
+    """The kit's own answer does not run with what is around the fences."""
+    ended = stopped.ended
+    if ended.how in ("busy", "broken"):
+        return _stopped(stopped, where, None)
+    place = f", in {where.line(ended)}" if ended.line else ""
+    outside = pair.mine.cause
+    seen = f"Seen: with the kit's own answer in your fences {stopped.said} {ended.message}{place}."
+    if not outside.completed and outside.ended.message == ended.message:
+        return _stopped(outside, where, None)
+    return CANNOT_CHECK, f"{seen}\nThat is outside of this lab's fences: mend it first, then check again.{where.anew(ended.file)}"
 
 
 def _goes_on_to_the_end(rank: Facts, where: Places) -> None:
@@ -171,40 +210,14 @@ def _nothing_is_called_unwritten(lab, probe: Probe) -> None:
                    look=left)
 
 
-def _ours_would_do(facts: Facts, where: Places, folder: Path, session: Session) -> bool:
-    """Whether all would be right with the kit's answer in this lab's fences, and the rest of these files as it is."""
-    if facts.ended.how not in ("error", "exit", "signal", "completed"):
-        return False  # it took long already
-    texts = {}
-    for name, text in where.texts.items():
-        bodies = {fence: at.body for fence, at in catalogue.reference_fences(name).items() if fence in where.lab.stubs}
-        try:
-            texts[name] = fences.replace(text, bodies, name)
-        except fences.FenceError:
-            return False
-    session.stop()
-    session.begin(session.limits)
-    with tempfile.TemporaryDirectory(dir=session.folder) as copy:
-        for path in (*folder.glob("*.py"), *folder.glob("*/*.py")):
-            to = Path(copy, path.relative_to(folder))
-            to.parent.mkdir(exist_ok=True)
-            with contextlib.suppress(OSError):
-                to.write_bytes(path.read_bytes())
-        for name, text in texts.items():
-            Path(copy, name).write_text(text, encoding="utf-8")
-        ours = Places(where.lab, Path(copy), texts)
-        return _judge(ours, ours.folder, session, again=False)[0] == SOLVED
-
-
-def _stopped(facts: Facts, where: Places, ours_would_do: Callable[[], bool]) -> tuple[str, str]:
+def _stopped(facts: Facts, where: Places, probe: Probe | None, pair: Pair | None = None) -> tuple[str, str]:
     """The script ended before the check had seen what it needs: the lab's own fault where its own fence did that, or where
-    nothing but what it wrote can have."""
+    the run is well with the kit's body in them. ``probe``: to try that; None where it has been tried in vain. ``pair``: where it
+    is known that the kit's run is well."""
     ended, lab = facts.ended, where.lab
     own = where.fence_at(ended)
     place = f", in {where.line(ended)}" if ended.line else ""
     message = f"Seen: {facts.said} {ended.message}{place}."
-    if "NVIDIA driver" in ended.message or "not compiled with CUDA" in ended.message:
-        return CANNOT_CHECK, f"{message}\nThat line asks for something that only a real GPU has: check it on a machine with one."
     if ended.how == "broken":
         return CANNOT_CHECK, f"{message}\nThat is a fault of the kit, not of your file."
     if ended.how == "busy":
@@ -216,8 +229,18 @@ def _stopped(facts: Facts, where: Places, ours_would_do: Callable[[], bool]) -> 
     missing = next((name for name in where.beside() if not (where.folder / name).exists()), None)
     if missing and not own:
         return CANNOT_CHECK, f"{message}\n{workspace.missing(where.folder, missing)}."
-    if own or (ended.file in (None, *lab.files) and (where.rest_is_as_it_came() or ours_would_do())):
-        look = f"the fence {own}" if own else where.needed_by_the_rest(ended.file or facts.script, ended.asked_of)
+    mends, ours = [], own is not None
+    if probe is not None:
+        mends, ours = _mended(facts, where, probe, pair, own)
+    if ("NVIDIA driver" in ended.message or "not compiled with CUDA" in ended.message) and not (pair and ours):
+        return CANNOT_CHECK, f"{message}\nThat line asks for something that only a real GPU has: check it on a machine with one."
+    if ours:
+        if own and (not mends or own in mends):
+            look = f"the fence {own}"
+        elif mends:
+            look = where.look(mends[0])
+        else:
+            look = where.needed_by_the_rest(ended.file or facts.script, ended.asked_of)
         expected = "it trains for a few steps and ends" if facts.trains else "it ends without an error"
         if ended.how == "completed":
             expected = "it goes on to what this lab asks for"
@@ -225,18 +248,25 @@ def _stopped(facts: Facts, where: Places, ours_would_do: Callable[[], bool]) -> 
     changed = next(iter(where.changed_beside()), None) if ended.file in (None, *lab.files) else ended.file
     also = f", and {changed} is not what it was" if changed and changed != ended.file else ""
     return CANNOT_CHECK, (f"{message}\nThat is outside of this lab's fences{also}: mend it first, then check again."
-                          f"{_anew(changed or lab.files[0], where)}")
+                          f"{where.anew(changed)}")
 
 
-def _anew(file: str, where: Places) -> str:
-    """How to get a file back as it was; empty for one that is the trainee's own."""
-    lab = where.lab if file in where.lab.files else next(iter(catalogue.in_file(file)), None)
-    if lab:
-        what = "lays the file out anew, with what stands in the fences, and keeps yours in backup/"
-        return f" Or `dlojz reset {lab.id} --file` {what}."
-    if file in catalogue.files():
-        return f" Or move it away, and `dlojz workspace {shlex.quote(str(where.folder))}` puts a new one there."
-    return ""
+def _mended(facts: Facts, where: Places, probe: Probe, pair: Pair | None, own: str | None) -> tuple[list[str], bool]:
+    """The fences of this lab whose kit's body alone mends a run that has stopped, and whether all of them together do."""
+    def is_well(run: Facts) -> bool:
+        return run.cause.completed if pair is None else pair.trouble(run) is None
+
+    answered, copies = probe.copies.answered(), probe.copies
+    if facts.ended.how not in ("error", "exit", "signal", "completed"):  # it took long already
+        return [], own is not None
+    all_of_it = copies.lab_fences()
+    if copies.damaged() or facts.request is None:
+        return [], own is not None or where.rest_is_as_it_came()
+    tried = [[fence] for fence in answered] if len(answered) > 1 else []
+    runs = _once_more(probe, facts, [all_of_it, *tried])
+    together, *alone = map(is_well, runs)
+    mends = [fence for (fence,), well in zip(tried, alone) if well] if tried else answered if together else []
+    return mends, together or own is not None
 
 
 def _check_of(lab):
@@ -284,6 +314,29 @@ class Places:
         if isinstance(at, str):
             return f"the fence {at}, {self.line_of(at)}" if at in self.fences else f"where the fence {at} was"
         return self.line(at) if at and at.line else f"the fences of {self.lab.id} in {' and '.join(self.texts)}"
+
+    def blamed(self, mends: list[str], trouble: Trouble) -> str:
+        """Where to look: the fence that was found to be the one, and in it the line that led to it."""
+        own = self.fence_at(trouble.event) if trouble.event is not None else None
+        named = trouble.look if isinstance(trouble.look, str) else None
+        fence = next((each for each in (named, own) if each in mends), None) or next(iter(mends), None)
+        if fence is None:
+            return self.look(trouble.look if trouble.look is not None else trouble.event)
+        lab = next((lab for lab in catalogue.labs().values() if lab.owns(fence)), self.lab)
+        if own == fence:
+            return f"the fence {fence}, {self.line(trouble.event)}"
+        return self.look(fence) if lab is self.lab else f"the fence {fence}, of the lab {lab.id}"
+
+    def anew(self, file: str | None) -> str:
+        """How to get a file back as it was; empty for one that is the trainee's own."""
+        file = file or self.lab.files[0]
+        lab = self.lab if file in self.lab.files else next(iter(catalogue.in_file(file)), None)
+        if lab:
+            what = "lays the file out anew, with what stands in the fences, and keeps yours in backup/"
+            return f" Or `dlojz reset {lab.id} --file` {what}."
+        if file in catalogue.files():
+            return f" Or move it away, and `dlojz workspace {shlex.quote(str(self.folder))}` puts a new one there."
+        return ""
 
     def needed_by_the_rest(self, file: str, names: list[str]) -> str:
         """Where to look when what is outside can't do with what the fences of this file give it, or these functions of it."""

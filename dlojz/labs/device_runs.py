@@ -34,7 +34,7 @@ _SHORT = {
     "cluster": "--tf32 --test-steps 10",
     UNUSED: "--model resnet18 --image-size 64 --batch-size 16 --test-steps 5",
 }
-WHY = "Small runs for now: you have not written the lab gpu yet, so these runs use the CPU. Once you have, they get a GPU's size."
+WHY = "Small runs for now: you have not written the lab gpu yet, so they use the CPU. Afterwards they get the size of a GPU run."
 
 
 class Sized:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .checking import Unmet
-from .probe import Event, Facts, Unfinished, lost_another
+from .probe import Event, Facts, Unfinished, Unmet, lost_another
 
 
 def ended_together(run: Facts) -> None:

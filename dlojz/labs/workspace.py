@@ -15,10 +15,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import __version__, catalogue, fences
+from .. import __version__
 from ..system import paths, textfile
 from ..system.errors import UsageError
 from ..system.workspace import MARKER, older, refuse_newer, version
+from . import catalogue, fences
 
 MANIFEST = ".dlojz.json"
 

@@ -10,3 +10,20 @@ class UsageError(Exception):
     def _render_traceback_(self):
         """What IPython shows in place of the traceback."""
         return [f"\x1b[31m{type(self).__name__}\x1b[0m: {self}"]
+
+
+class DataError(UsageError):
+    """Too many files of a set cannot be read.
+
+    A DataLoader raises a worker's exception again with the worker's whole traceback as its one argument: of that, the
+    message is kept.
+    """
+
+    def __init__(self, message: str):
+        super().__init__(message.rpartition(f"{type(self).__name__}: ")[2].strip())
+
+
+class NothingToValidate(DataError):
+    """Not one file of a validation can be read: found in the sums over all processes, so by each of them."""
+
+    everywhere = True

@@ -15,8 +15,8 @@ import traceback
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..system.errors import UsageError
-from . import distributed, lost_ranks
+from ..system.errors import NothingToValidate, UsageError
+from . import distributed, lost_ranks, records
 from .records import Writer
 
 ROLL_CALL = 5.0  # seconds to find out who is lost, for a process that has noticed that somebody is
@@ -42,6 +42,7 @@ def explain(error: BaseException, memory: dict | None = None) -> dict:
 
     ``memory``: for a CUDA device its ``allocated``, ``reserved`` and ``total`` bytes at the time.
     """
+    records.tell("failure", failure=error)
     kind, message = in_worker(str(error)) or (type(error).__name__, str(error))
     message = " ".join(message.split()) or kind
     if isinstance(error, StopTraining):
@@ -141,7 +142,7 @@ def reported():
         procs = distributed.processes()
         rank, world = procs.rank, procs.world_size
         record.errors_only = rank > 0
-        _give_up = lambda lost, over: _end_with(lost, over, record, rank)  # noqa: E731
+        _give_up = lambda lost, over: _end_with(lost, over, record, rank)
         yield procs, record
         lost_ranks.leave()
         if world == 1:
@@ -263,8 +264,6 @@ class Watch:
     def validated(self, found: dict, folder) -> None:
         """Ends a training whose validation says nothing, or that what was left of the loss at the end is no number for good."""
         if not found["images"]:
-            from ..data import NothingToValidate
-
             raise NothingToValidate(f"none of the images in {folder} that were to be validated can be read")
         if self.lost and not math.isfinite(found["loss"]):
             raise self._lost(self.lost[-1])

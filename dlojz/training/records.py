@@ -43,6 +43,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ..system.errors import UsageError
@@ -51,9 +52,20 @@ NAME = "record.jsonl"
 FLUSH_EVERY = 0.5  # seconds: what a `kill -9` may cost, and how far behind a live view may be
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
+# Who is told of what a training does, as it happens: called with the name of the event and its fields. ``step`` when one is over
+# (``sums``, as the Chronometer was given them), ``batch`` (``images`` as uint8, before they become floats), ``todo``, ``saved``,
+# ``failure``, and ``record.EVENT`` for each line of the record. A checker or a live view adds a function; usually there is none.
+listeners: list[Callable[[str, dict], None]] = []
+
 _started: Writer | None = None  # the record of the run that goes on in this process
 _made: Path | None = None  # the new folder that this process has made for its run
 _noted: list[tuple[str, dict]] = []  # events for it, from before it began
+
+
+def tell(event: str, **fields) -> None:
+    """Tell the listeners."""
+    for listener in listeners:
+        listener(event, fields)
 
 
 def note(event: str, **fields) -> None:
@@ -95,6 +107,7 @@ class Writer:
 
     def write(self, event: str, flush: bool = False, **fields) -> None:
         """Add one event. ``flush=True`` writes it to the file before returning."""
+        tell(f"record.{event}", **fields)
         if self.path is None or (self.errors_only and event != "error"):
             return
         self.started |= event == "start"

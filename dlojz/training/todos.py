@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from . import records
 
 _said: set[str] = set()
-heard: Callable[[str], None] | None = None  # what a check's probe puts here hears of each call
 
 
 def _worker() -> int:
@@ -26,8 +24,7 @@ def todo(lab: str) -> None:
     Once per process and lab, on rank 0 (of a loader's workers by the first): a line in the log and a ``todo`` event in the run's
     record.
     """
-    if heard is not None:
-        heard(lab)
+    records.tell("todo", lab=lab)
     if lab in _said or os.environ.get("RANK", "0") != "0" or _worker():
         return
     _said.add(lab)

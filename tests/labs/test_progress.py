@@ -221,13 +221,14 @@ def test_no_run_yet(here):
     assert verdict(here, "gpu").state == "no goal"
 
 
-@pytest.mark.parametrize("seconds, state, ratio", [(0.5, "reached", 2.0), (1 / 1.5, "reached", 1.5), (0.8, "not reached", 1.25)])
+@pytest.mark.parametrize("seconds, state, ratio", [
+    (0.5, "reached", 2.0), (1 / 1.05, "reached", 1.05), (1 / 1.04, "not reached", 1.04)])
 def test_a_goal_is_relative_to_ones_own_baseline(here, seconds, state, ratio):
     run(here, "gpu", 1.0)
     run(here, "amp", seconds)
     found = verdict(here)
-    assert found.state == state and found.ratio == pytest.approx(ratio) and found.limit == 1.5
-    assert found.text == f"{ratio:.2f}x the images/s of gpu-001, goal >= 1.5x"
+    assert found.state == state and found.ratio == pytest.approx(ratio) and found.limit == 1.05
+    assert found.text == f"{ratio:.2f}x the images/s of gpu-001, goal >= 1.05x"
 
 
 def test_the_latest_run_that_completed_counts(here):
@@ -267,8 +268,8 @@ def test_what_cannot_be_compared_is_not(here, other, said):
 
 
 @pytest.mark.parametrize("scale, state, limit", [
-    ("gpu", "reached", 1.5), ("cluster", "reached", 1.5), ("laptop", "no goal", None), ("ci", "no goal", None),
-    (None, "reached", 1.5)])
+    ("gpu", "reached", 1.05), ("cluster", "reached", 1.05), ("laptop", "no goal", None), ("ci", "no goal", None),
+    (None, "reached", 1.05)])
 def test_the_scale_of_the_run_says_which_limit(here, scale, state, limit):
     run(here, "gpu", 1.0, scale=scale)
     run(here, "amp", 0.5, scale=scale)
@@ -304,7 +305,7 @@ def test_a_prediction_stands_beside_what_was_measured(here):
     run(here, "amp", 0.5, began=now + 10)
     row = {row.lab.id: row for row in progress().rows}["amp"]
     assert row.prediction == 3 and not row.late
-    assert row.cells()[-3:] == ["3.00x", "2.00x gpu", "reached (1.5x)"]
+    assert row.cells()[-3:] == ["3.00x", "2.00x gpu", "reached (1.05x)"]
     assert "you expect 3.00x; measured: 2.00x the images/s of gpu-001" in repr(quiz.predict("amp"))
 
 

@@ -1,102 +1,71 @@
 """channels_last: weights and images lie as NHWC in memory, from the start and through all layers; shapes stay as they are."""
 
-from dlojz.labs.batches import as_it_was_made, those_of_the_loader
-from dlojz.labs.checking import expect
+from dlojz.labs.checking import claim
 
-AS_NHWC = ("channels_last", "either")  # a 1x1 kernel, or an image of 1x1 pixels, lies the same in both formats
+ORDER = {"contiguous": "NCHW", "channels_last": "NHWC", "either": "NHWC as well as NCHW"}
 
 
 def check(probe):
     for device in probe.devices:
-        run = probe.run(f"--channels-last --device {device}", contents=True)
-        off = probe.run(f"--device {device}", contents=True)
-        lies_as_nhwc(run)
-        stays_as_it_came(off)
-        has_the_same_values(run, "with --channels-last")
-        has_the_same_values(off, "without --channels-last")
-    probe.verified.append("with --channels-last images and weights lie as NHWC, and without it as they came")
-    probe.verified.append("they do so once and for all: no layer gets or gives anything else")
-    probe.verified.append("weights, images and labels have the same values as before, each at its place")
-    if probe.written("ddp.wrap"):
-        is_converted_before_the_wrap(probe)
-    else:
-        probe.unverified.append("that DistributedDataParallel gets weights that lie as NHWC: nothing is wrapped yet in this file")
+        table(probe.beside(f"--device {device}"))
+        table(probe.beside(f"--channels-last --device {device}"))
+    # DDP remembers how gradients lie in memory when it is given the model; what changes later costs a copy of each gradient.
+    two = probe.beside("--channels-last --device cpu", ranks=2, solved=["ddp"])
+    two.same("wrap.weights", look="channels_last.model",
+             saw="DistributedDataParallel is given a model whose weights lie as NCHW", expected="they lie as NHWC when the model is wrapped",
+             claim="DistributedDataParallel is given weights that lie as NHWC")
+    table(two)
     probe.unverified.append("that it is faster: that depends on the machine; look at your run")
 
 
-def lies_as_nhwc(run):
-    model = run.need("model", training=True)
-    plain = [name for name, lies in model.weights.items() if lies not in AS_NHWC]
-    expect(not plain,
-           saw=f"with --channels-last {len(plain)} of {len(model.weights)} weights with 4 dimensions lie as NCHW in step 1, "
-               f"such as {plain and plain[0]}",
-           expected="all lie as NHWC",
-           look="channels_last.model")
+def table(both):
+    model, batch = "channels_last.model", "channels_last.batch"
+    both.may_differ("made.weights")  # what is converted after the optimizer is made stays the same parameters
+    both.same("model.weights", look=model, saw=lies("weights"),
+              expected="the switch decides for all of them: NHWC with --channels-last, else as they came",
+              claim="with --channels-last images and weights lie as NHWC, and without it as they came")
+    both.same("model.inputs.shape", look=batch, saw="the model is given images of shape {mine}, where the kit's has {kits}",
+              expected="their shape stays [images, 3, height, width]: only the order in memory changes")
+    both.same("model.inputs.format", look=batch, saw=lambda each: f"the model is given images that lie as {order(each.mine)}",
+              expected="the switch decides for each step: NHWC with --channels-last, else as they came")
+    both.same("layer.input.format", look=model, saw=lambda each: f"the layer {layer(each)} is given {order(each.mine)}",
+              expected="from the first layer to the last everything lies in the order of the images")
+    both.same("layer.output.format", look=model, saw=lambda each: f"the layer {layer(each)} is giving {order(each.mine)}",
+              expected="from the first layer to the last everything lies in the order of the images",
+              claim="they do so once and for all: no layer gets or gives anything else")
+    both.same("model.values", look=model, saw="the model's weights are others than those that it was made with, or stand in other places",
+              expected="each weight keeps its value and its place in the tensor: only the order in memory changes")
+    both.same("model.frozen", look=model, saw="{mine} of the model's parameters do not ask for gradients",
+              expected="all of them learn, as before")
+    both.same("batch.dtype", look=batch, saw="the images are {mine} before they are normalized",
+              expected="they stay uint8 until then: one byte for each number that is put in another order")
+    both.same("batch.shape", look=batch, saw="the images have the shape {mine}", expected="all of them, as the loader gave them: {kits}")
+    both.same("batch.mark", "model.inputs.mark", look=batch,
+              saw="the images that the model is given are not those that the loader gave",
+              expected="each pixel keeps its value and its place in the tensor: only the order in memory changes")
+    both.same("loss.target", look=batch, saw="the labels that the loss compares with are not those that the loader gave",
+              expected="the labels stay as they are",
+              claim="weights, images and labels have the same values as before, each at its place")
+    both.holds(once)
 
-    for model in run.all("model", training=True):
-        images, where = model.inputs[0], f"with --channels-last, step {model.step}, the model is given images"
-        expect(images["shape"][1] == 3,
-               saw=f"{where} of shape {images['shape']}",
-               expected="their shape stays [images, 3, height, width]: only the order in memory changes",
-               look="channels_last.batch")
-        expect(images["format"] == "channels_last",
-               saw=f"{where} that lie as {order(images)}",
-               expected="they lie as NHWC in each step",
-               look="channels_last.batch")
 
-    run.need("model.end")
-    for layer in run.all("layer", step=1):
-        for side, value in (("given", layer.input), ("giving", layer.output)):
-            expect(not value or not value["format"] or value["format"] in AS_NHWC,
-                   saw=f"with --channels-last the layer {layer.name} ({layer.kind}) is {side} {order(value)}",
-                   expected="from the first layer to the last, everything lies as NHWC",
-                   look="channels_last.model")
-
+@claim("the model is converted once", look="channels_last.model")
+def once(run):
     again = run.every_step("model.move", by="own")
-    expect(again is None,
-           saw="with --channels-last the whole model is converted in every step",
-           expected="it is converted once",
-           look=again)
+    return again and ("the whole model is converted in every step", again)
 
 
-def stays_as_it_came(run):
-    model = run.need("model", training=True)
-    expect("channels_last" not in model.weights.values(),
-           saw="without --channels-last weights of the model lie as NHWC, too",
-           expected="the switch decides: without it they lie as they came",
-           look="channels_last.model")
-    expect(model.inputs[0]["format"] != "channels_last",
-           saw="without --channels-last the images lie as NHWC, too",
-           expected="the switch decides: without it they lie as they came",
-           look="channels_last.batch")
+def lies(what):
+    def seen(each):
+        apart = [name for name in each.kits if each.mine.get(name) != each.kits[name]]
+        return f"{len(apart)} of {len(each.kits)} {what} with 4 dimensions lie as {order(each.mine.get(apart[0]))}, such as {apart[0]}"
+
+    return seen
 
 
-def has_the_same_values(run, when):
-    """A memory format says where numbers lie, and not which they are."""
-    as_it_was_made(run, when, "channels_last.model",
-                   weights="each weight keeps its value and its place in the tensor: only the order in memory changes")
-    for batch in run.all("batch"):
-        expect(batch.dtype == "uint8",
-               saw=f"{when}, step {batch.step + 1}, the images are {batch.dtype} before they are normalised",
-               expected="they stay uint8 until then: one byte for each number that is put in another order",
-               look="channels_last.batch")
-    those_of_the_loader(run, when, "channels_last.batch", every="all of them, in another order in memory",
-                        images="each pixel keeps its value and its place in the tensor: only the order in memory changes",
-                        labels="the labels stay as they are")
+def layer(each):
+    return f"{each.fact.name} ({each.fact.kind})"
 
 
-def is_converted_before_the_wrap(probe):
-    """DDP remembers how gradients lie in memory when it is given the model; what changes later costs a copy of each gradient."""
-    wrap = probe.run("--channels-last --device cpu", ranks=2).first("wrap")
-    if wrap is None:
-        probe.unverified.append("that DistributedDataParallel gets weights that lie as NHWC: two processes do not come that far")
-        return
-    expect(all(lies in AS_NHWC for lies in wrap.weights.values()),
-           saw="DistributedDataParallel is given a model whose weights lie as NCHW; they are converted after that",
-           expected="they lie as NHWC when the model is wrapped",
-           look=wrap)
-    probe.verified.append("DistributedDataParallel is given weights that lie as NHWC")
-
-
-def order(tensor):
-    return {"contiguous": "NCHW", "channels_last": "NHWC"}.get(tensor and tensor["format"], "neither NCHW nor NHWC")
+def order(tensor_format):
+    return ORDER.get(tensor_format, "neither NCHW nor NHWC")

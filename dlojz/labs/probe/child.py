@@ -7,20 +7,14 @@ import contextlib
 import faulthandler
 import importlib.util
 import json
-import mmap
 import os
 import resource
 import runpy
 import signal
-import struct
 import sys
 import traceback
 
-from ...system import processes
 from .log import Log, error, place
-
-FILE_SIZE = 2**30  # bytes that one file may grow to
-CPU_SECONDS = 300  # should everything that watches this process be killed
 
 
 def run(request: dict) -> None:
@@ -40,16 +34,14 @@ def run(request: dict) -> None:
 
 
 def _run(request: dict) -> int:
-    _bound(request["processes"])
-    stack = open(request["stack"], "w")  # noqa: SIM115  (it must stay open)
+    _bound()
+    stack = open(request["stack"], "w")
     faulthandler.register(signal.SIGUSR2, file=stack, all_threads=True)
     os.environ.update(request["env"])
     os.chdir(request["folder"])
     import torch
 
     log = Log(request["facts"], request["script"], request["root"], os.path.dirname(torch.__file__))
-    _watch_processes(log, request["processes"])
-    _keep_files(request["root"], request["folder"])
     sys.dont_write_bytecode = True
     sys.argv = [request["script"], *request["arguments"]]
     sys.path[0:0] = [os.path.dirname(request["script"])]
@@ -61,7 +53,7 @@ def _run(request: dict) -> int:
     with contextlib.ExitStack() as stack_of_modes:
         for mode in modes:
             stack_of_modes.enter_context(mode)
-        code = _execute(log, request["script"], request["call"])
+        code = _execute(log, request["script"], request["call"], request["options"].get("beside"))
     for observer in watched:
         if hasattr(observer, "finish"):
             observer.finish()
@@ -69,10 +61,14 @@ def _run(request: dict) -> int:
     return code
 
 
-def _execute(log: Log, script: str, call: list[str] | None) -> int:
+def _execute(log: Log, script: str, call: list[str] | None, beside: dict | None) -> int:
     try:
         if call is None:
             runpy.run_path(script, run_name="__main__")
+        elif beside:
+            from . import functions
+
+            functions.run(log, _module, script, call[0], beside)
         else:
             trainees = _module(os.path.splitext(os.path.basename(script))[0], script)
             calls, function = call
@@ -110,7 +106,7 @@ def _install(log: Log, names: list[str], options: dict):
     for observer in observers:
         observer.install()
     modes = []
-    if any(hasattr(o, "before_op") or hasattr(o, "after_op") for o in observers):
+    if any(hasattr(o, method) for o in observers for method in ("before_op", "after_op", "before_call", "call_within", "call")):
         from .modes import Calls, Operations
 
         modes = [Operations(log, observers), Calls(log, observers)]
@@ -130,15 +126,15 @@ def _stand_in(options: dict) -> None:
 
 def _notice_ends(log: Log) -> None:
     """The script reports what stops it in words of its own and leaves: hear of it before that."""
-    from ...training import distributed, failures, options
+    from ...training import distributed, options, records
 
-    explain, leave = failures.explain, os._exit
+    leave = os._exit
     distributed.leave = sys.exit  # back to here, and from here this process leaves in the same way
     options.refuse_shape = lambda *_: None  # it makes a model and a forward pass of its own, which are not the trainee's
 
-    def explained(failure, *args, **kwargs):
-        log.write(error(failure, log))
-        return explain(failure, *args, **kwargs)
+    def heard(event, fields):
+        if event == "failure":
+            log.write(error(fields["failure"], log))
 
     def left(code):
         stop = sys.exc_info()[1]
@@ -153,33 +149,33 @@ def _notice_ends(log: Log) -> None:
 
         return refused
 
-    failures.explain, os._exit = explained, left
+    os._exit = left
+    records.listeners.append(heard)
     for parser in (argparse.ArgumentParser, options.Parser):  # the second has an error() of its own
         parser.error = noticed(parser.error)
 
 
 def _hear_todos(log: Log) -> None:
     """``todo``: a fence says of a lab that it is not written, in whatever process and as often as it does: noted once a line."""
-    from ...training import todos
+    from ...training import records
 
     noted = set()
 
-    def heard(lab):
-        said = {"what": "todo", "step": log.step, **log.caller(), "lab": lab}
-        if (said["file"], said["line"], lab) not in noted:
-            noted.add((said["file"], said["line"], lab))
+    def heard(event, fields):
+        if event != "todo":
+            return
+        said = {"what": "todo", "step": log.step, **log.caller(), "lab": fields["lab"]}
+        if (said["file"], said["line"], said["lab"]) not in noted:
+            noted.add((said["file"], said["line"], said["lab"]))
             log.write(said)
 
-    todos.heard = heard
+    records.listeners.append(heard)
 
 
-# ----------------------------------------------------------------------------------------------------------------- limits
-def _bound(most: int) -> None:
+def _bound() -> None:
     os.setsid()
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        _limit(resource.RLIMIT_FSIZE, FILE_SIZE)
-        _limit(resource.RLIMIT_CPU, CPU_SECONDS)
     with contextlib.suppress(OSError):  # let this process go first where memory is short
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
@@ -187,63 +183,3 @@ def _bound(most: int) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
-    if os.geteuid() != 0:  # it counts all threads of the user, and root is not bound by it
-        with contextlib.suppress(OSError, ValueError):
-            _limit(resource.RLIMIT_NPROC, _threads_of_user() + most + 256)
-
-
-def _limit(which: int, value: int) -> None:
-    _, hard = resource.getrlimit(which)
-    resource.setrlimit(which, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
-
-
-def _threads_of_user() -> int:
-    count, uid = 0, os.getuid()
-    for entry in os.scandir("/proc"):
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and entry.stat().st_uid == uid:
-                count += len(os.listdir(f"{entry.path}/task"))
-    return count
-
-
-CHANGES = frozenset(("open", "os.remove", "os.rename", "os.truncate"))
-KEPT = (".py", ".ipynb", ".toml", ".jsonl")
-
-
-def _keep_files(root: str, folder: str) -> None:
-    """Refuse to change what the trainee has written: files of these kinds in their folder. A run's own folder is free."""
-    root, folder = os.path.realpath(root) + os.sep, os.path.realpath(folder) + os.sep
-
-    def hook(event, arguments):
-        if event not in CHANGES:
-            return
-        if event == "open" and not (isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_TRUNC)):
-            return
-        for path in arguments[: 2 if event == "os.rename" else 1]:
-            if not isinstance(path, (str, bytes)):
-                continue
-            path = os.path.realpath(os.fsdecode(path))
-            if path.endswith(KEPT) and path.startswith(root) and not path.startswith(folder) and os.path.exists(path):
-                raise PermissionError(f"a check leaves your files as they are: this would change {path[len(root):]}")
-
-    sys.addaudithook(hook)
-
-
-STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"))
-
-
-def _watch_processes(log: Log, most: int) -> None:
-    """Count the processes that the script and its children start, in memory that they share; end them all at one too many."""
-    shared, leader = mmap.mmap(-1, 8), processes.identity(os.getpid())
-
-    def hook(event, _):
-        if event in STARTS:
-            count = struct.unpack("q", shared[:8])[0] + 1
-            shared[:8] = struct.pack("q", count)
-            if count > most:
-                log.write({"what": "processes", "step": log.step, "count": count, **log.caller()})
-                if processes.alive(leader):
-                    os.killpg(leader["pid"], signal.SIGKILL)
-                os.killpg(0, signal.SIGKILL)  # where it has left the group
-
-    sys.addaudithook(hook)

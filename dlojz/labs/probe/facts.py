@@ -34,27 +34,41 @@ class Unfinished(Exception):
 class Facts:
     """Begins to run when it is made, and waits for the end of the run when it is first read.
 
-    ``script`` is a file of the trainee's folder ``root``. ``ranks``: the facts of each process, where there are several; those of
-    rank 0 are this one. ``trains``: whether a run that ends without having trained has ended too early. ``called``: how a message
-    names what is no run of ``command`` but a call.
+    ``copy``: where the files are that ran (`dlojz.labs.probe.copies`), ``script`` the one of them that was started. ``ranks``: the
+    facts of each process, where there are several; those of rank 0 are this one. ``trains``: whether a run that ends without
+    having trained has ended too early. ``called``: how a message names what is no run of ``command`` but a call. ``request``: how
+    `Probe` started it. Lines are those of the trainee's file, whatever the copy has in its fences.
     """
 
-    def __init__(self, session, processes, root: Path, script: str, command: str, trains: bool = True, ranks=None,
-                 called: str = ""):
-        self.root, self.script, self.command, self.trains, self.called = root, script, command, trains, called
+    def __init__(self, session, processes, copy, script: str, command: str, trains: bool = True, ranks=None,
+                 called: str = "", request: dict | None = None):
+        self.copy, self.script, self.command, self.trains, self.called = copy, script, command, trains, called
+        self.request = request
         self._session = session
         self._processes = processes
         self._process = processes[0]
         self._events: list[Event] | None = None
+        self._ended: Event | None = None
         self.ranks: list[Facts] = ranks or [self]
         for rank, process in enumerate(processes[1:], 1):
             named = f"{called} (rank {rank})" if called else ""
-            self.ranks.append(Facts(session, [process], root, script, f"{command} (rank {rank})", trains, self.ranks, named))
+            self.ranks.append(Facts(session, [process], copy, script, f"{command} (rank {rank})", trains, self.ranks, named,
+                                    request))
+
+    @classmethod
+    def kept(cls, ranks: list[list[dict]], copy, script: str, command: str, request: dict) -> Facts:
+        """A run from before that has completed, of which these are the facts of each rank."""
+        facts = cls(None, [None] * len(ranks), copy, script, command, request=request)
+        for rank, events in zip(facts.ranks, ranks):
+            rank._events = [Event(event) for event in events]
+            rank._ended = ending({}, "completed", "ran to its end")
+        return facts
 
     @property
     def said(self) -> str:
         """What ran, as a message names it."""
-        return self.called or f"`{self.command}`"
+        when = (self.request or {}).get("when")
+        return self.called or f"`{self.command}`" + (f", {when}" if when else "")
 
     @property
     def events(self) -> list[Event]:
@@ -62,6 +76,9 @@ class Facts:
             self._session.wait(self._processes)
             self._seconds = self._session.seconds
             self._events = read(self._process.facts)
+            for event in self._events:
+                if event.get("line"):
+                    event["line"] = self.copy.line(event.get("file"), event["line"])
         return self._events
 
     def all(self, what: str, **like) -> list[Event]:
@@ -104,7 +121,7 @@ class Facts:
     def cause(self) -> Facts:
         """Of several processes the one that ended first, and too early, by itself: the others only followed. Else this one."""
         _ = self.events  # waits
-        early = [facts for facts in self.ranks if not facts._process.killed and not facts.completed]
+        early = [facts for facts in self.ranks if not facts.completed and not facts._process.killed]
         # One that has lost another may be the quicker of the two to end.
         return min(early, key=lambda facts: (lost_another(facts.ended), facts._process.ended), default=self)
 
@@ -114,17 +131,18 @@ class Facts:
 
         ``asked_of``: the names in the trainee's file that a call has used where it stopped, outside of that file.
 
-        ``how`` is completed, error, exit or signal; time, busy, memory, processes or alone where we ended it; broken where the
+        ``how`` is completed, error, exit or signal; time, busy, memory or alone where we ended it; broken where the
         probe itself failed.
         """
+        if self._ended is None:
+            self._ended = self._how_it_ended()
+        return self._ended
+
+    def _how_it_ended(self) -> Event:
         process, events = self._process, self.events
         status = process.status or 0
         if broken := self.first("broken"):
             return ending({}, "broken", f"could not be watched: {broken.message}")
-        found = self.first("processes")
-        if found or process.killed == "processes":
-            where = found or self._stood()
-            return ending(where, "processes", f"starts more than {self._session.limits.processes} processes")
         if process.killed == "time":
             return ending(self._stood(), "time", f"was still running after {self._seconds:.0f} seconds{self._where_all_stood()}")
         if process.killed == "busy":
@@ -155,9 +173,10 @@ class Facts:
         except OSError:
             return {}
         for file, line in re.findall(r'File "(.+?)", line (\d+)', text):
-            path = Path(file)
-            if path.parent in (self.root, (self.root / self.script).parent):
-                return {"file": str(path.relative_to(self.root)), "line": int(line)}
+            path, root = Path(file), self.copy.root
+            if path.parent in (root, (root / self.script).parent):
+                name = str(path.relative_to(root))
+                return {"file": name, "line": self.copy.line(name, int(line))}
         return {}
 
     def _where_all_stood(self) -> str:

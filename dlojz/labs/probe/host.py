@@ -25,7 +25,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     _imports()
-    say = lambda *words: os.write(replies, (" ".join(map(str, words)) + "\n").encode())  # noqa: E731
+    say = lambda *words: os.write(replies, (" ".join(map(str, words)) + "\n").encode())
     say("ready")
     running: dict[int, int] = {}
     waiting = b""
@@ -63,8 +63,19 @@ def _imports() -> None:
     import torchvision.transforms.v2  # noqa: F401
     from PIL import Image
 
+    from ... import data  # noqa: F401
     from ...system import machine  # noqa: F401
-    from . import child, modes, net, observe, pretend  # noqa: F401
+    from ...training import (  # noqa: F401
+        activation_checkpointing,
+        checkpoint,
+        chronometer,
+        distributed,
+        failures,
+        options,
+        records,
+        summary,
+    )
+    from . import child, fingerprints, functions, modes, net, observe, pretend  # noqa: F401
 
     for name in observe.names():
         observe.load(name)

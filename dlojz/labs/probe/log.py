@@ -105,7 +105,7 @@ class Log:
 
 def error(failure: BaseException, log: Log) -> dict:
     """The facts of an exception: kind, message, and where in the trainee's own files it came from."""
-    message = _short(" ".join(str(failure).split()))
+    message = _short(" ".join(str(failure).split()).replace(log.root + os.sep, ""))  # the trainee's file, not our copy of it
     found = {"what": "error", "step": log.step, "kind": type(failure).__name__, "message": message, "line": None, "file": None}
     if found["kind"] == "BdbQuit":  # it stands in the line before
         found |= {"kind": "an error of Python's debugger",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -33,12 +35,14 @@ class Operations(TorchDispatchMode):
 
 
 class Calls(TorchFunctionMode):
-    """Shows each call of a torch function to observers with ``before_call``; one with ``call`` may answer it in torch's place."""
+    """Shows each call of a torch function to observers with ``before_call``, or with ``call_within``, which are given what makes
+    the call and return its result; one with ``call`` may answer it in torch's place."""
 
     def __init__(self, log, observers):
         super().__init__()
         self.log = log
         self.before = [o.before_call for o in observers if hasattr(o, "before_call")]
+        self.within = [o.call_within for o in observers if hasattr(o, "call_within")]
         self.answer = next((o.call for o in observers if hasattr(o, "call")), None)
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
@@ -47,7 +51,13 @@ class Calls(TorchFunctionMode):
             return function(*args, **kwargs)
         for look in self.before:
             look(function, args, kwargs)
-        return self.answer(function, args, kwargs) if self.answer else function(*args, **kwargs)
+
+        def proceed():
+            return self.answer(function, args, kwargs) if self.answer else function(*args, **kwargs)
+
+        for around in self.within:
+            proceed = functools.partial(around, function, args, kwargs, proceed)
+        return proceed()
 
 
 def tensors(values):

@@ -82,7 +82,7 @@ class Observer:
             get.cpu: lambda tensor, *_, **__: self.moved(tensor, None),
             get.to: self.to,
             get.numpy: self.numpy,
-            get.pin_memory: lambda tensor, *_: tensor,
+            get.pin_memory: self.pin_memory,
             get.is_pinned: lambda tensor, *_: False,
             get.record_stream: lambda tensor, *_: None,
             torch.nn.functional.one_hot: self.one_hot,
@@ -153,6 +153,12 @@ class Observer:
             raise TypeError(f"can't convert {self.place(tensor)} device type tensor to numpy. "
                             "Use Tensor.cpu() to copy the tensor to host memory first.")
         return torch.Tensor.numpy(tensor, *args, **kwargs)
+
+    def pin_memory(self, tensor, *_):
+        if self.marks.get(tensor) is not None:
+            kind = torch.Tensor.type(tensor).replace("torch.", "torch.cuda.")
+            raise RuntimeError(f"cannot pin '{kind}' only dense CPU tensors can be pinned")
+        return tensor
 
     def one_hot(self, input, num_classes=-1):
         """The CPU reads the smallest label and the largest one; a GPU reads something only where it has to count classes."""

@@ -31,6 +31,8 @@ START = 120.0  # seconds in which torch must be imported
 GUARD_EVERY = 0.1
 BUSY = 2  # times the seconds of a check
 ALONE = 5.0  # seconds that the other processes of a run are given once one has failed
+ANSWER = 10.0  # seconds in which the host must say that a process it was told to end has ended
+SILENT = "the process that runs the script does not answer (is it stopped, or the machine out of memory?)"
 TAIL = 20_000  # bytes of output that are kept
 
 
@@ -41,12 +43,10 @@ class HostLost(Exception):
 @dataclass(frozen=True)
 class Limits:
     """Of one check: ``seconds`` for all its runs together, from the first on, and twice that where a run has several processes;
-    ``processes`` of each run, and bytes of ``memory`` of all at a time. Importing torch comes before; with it a check takes less
-    than 20 seconds. Time in which the runs are ready and do not even get one processor, since others use them, does not count, up
+    bytes of ``memory`` of all at a time. Importing torch comes before; with it a check takes less than 20 seconds. Time in which the runs are ready and do not even get one processor, since others use them, does not count, up
     to BUSY times the seconds: a right answer is no wrong one because many check theirs at once."""
 
     seconds: float = 15.0
-    processes: int = 64
     memory: int = field(default_factory=lambda: _sensible_memory())
 
 
@@ -60,7 +60,8 @@ class Process:
     pid: int | None = None
     identity: dict | None = None
     status: int | None = None
-    killed: str = ""  # "time", "busy", "memory", "processes", "alone": why we ended it
+    killed: str = ""  # "time", "busy", "memory", "alone": why we ended it
+    stopped: float = 0.0  # when we did
     ended: float = 0.0
     env: dict = field(default_factory=dict)
 
@@ -105,8 +106,10 @@ class Session:
         self.mark = f"{MARK}={secrets.token_hex(8)}"
         remove_abandoned()
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.folder = self.folder.resolve()
         (self.folder / OWNER).write_text(json.dumps(_place() | {"process": processes.identity(os.getpid()), "mark": self.mark}))
         self._processes: dict[int, Process] = {}
+        self._folders = 0
         self._replies = b""
         self._ready = False
         try:
@@ -121,6 +124,7 @@ class Session:
             self._host = subprocess.Popen(
                 [python, "-m", f"{__package__}.host", str(theirs)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, pass_fds=[theirs], start_new_session=True, cwd=self.folder, env=self._environment())
+            os.set_blocking(self._host.stdin.fileno(), False)
         except OSError as error:
             os.close(self._reply)
             raise HostLost(f"{python} cannot be started: {error.strerror}") from None
@@ -171,7 +175,7 @@ class Session:
             self._send({"number": number, "root": root, "script": os.path.join(root, script), "arguments": arguments,
                         "call": call and [str(call[0]), call[1]], "folder": str(folder), "facts": str(process.facts),
                         "stack": str(process.stack), "observe": list(observe), "options": options or {},
-                        "env": process.env | {"DLOJZ_RUN": str(folder)}, "processes": self.limits.processes})
+                        "env": process.env | {"DLOJZ_RUN": str(folder)}})
         return started
 
     def begin(self, limits: Limits | None = None) -> None:
@@ -185,6 +189,7 @@ class Session:
         """Until all processes of a run have ended, or were ended. Raises HostLost."""
         while any(process.status is None for process in run):
             self._pump(0.05)
+            self._answers()
             failed = [process.ended for process in run if process.status]
             if failed and time.monotonic() > min(failed) + ALONE:
                 self._end([process for process in run if process.status is None], "alone")
@@ -194,8 +199,18 @@ class Session:
     def stop(self) -> None:
         """End all runs that still go on. Raises HostLost."""
         self._kill_all()
+        limit = time.monotonic() + ANSWER
         while self._running():
             self._pump(0.05)
+            if time.monotonic() > limit:
+                raise HostLost(SILENT)
+
+    def new_folder(self, name: str) -> Path:
+        """A new one in the check's own."""
+        self._folders += 1
+        folder = self.folder / f"{name}{self._folders}"
+        folder.mkdir()
+        return folder
 
     def images(self) -> Path:
         """A folder of small images, train/CLASS and val/CLASS, made on the first call."""
@@ -228,11 +243,21 @@ class Session:
 
     # ----------------------------------------------------------------------------------------------------------- the host
     def _send(self, request: dict) -> None:
+        data, limit = json.dumps(request).encode() + b"\n", time.monotonic() + ANSWER
         try:
-            self._host.stdin.write(json.dumps(request).encode() + b"\n")
-            self._host.stdin.flush()
+            while data:
+                if not select.select([], [self._host.stdin], [], max(0.0, limit - time.monotonic()))[1]:
+                    raise HostLost(SILENT)
+                with contextlib.suppress(BlockingIOError):
+                    data = data[os.write(self._host.stdin.fileno(), data):]
         except OSError:
             raise HostLost(self._why_lost()) from None
+
+    def _answers(self) -> None:
+        """Raises HostLost where what was ended long ago has still not been reported as over."""
+        ended = [process.stopped for process in self._processes.values() if process.stopped and process.status is None]
+        if ended and time.monotonic() > min(ended) + ANSWER:
+            raise HostLost(SILENT)
 
     def ready(self) -> None:
         """Wait until the host has imported torch. Raises HostLost."""
@@ -296,19 +321,16 @@ class Session:
             self._end(running, "time" if self.waited < most else "busy")
             return
         pids = self.descendants()
-        if len(pids) > self.limits.processes * len(running):  # each run counts its own, and says which line started one too many
-            self._end(running, "processes")
-        elif sum(map(_memory, pids)) > self.limits.memory and sum(map(_memory_shared_out, pids)) > self.limits.memory:
+        if sum(map(_memory, pids)) > self.limits.memory and sum(map(_memory_shared_out, pids)) > self.limits.memory:
             self._end(running, "memory")
 
     def _end(self, running: list[Process], why: str) -> None:
         for process in running:
-            process.killed = process.killed or why
-        if why != "processes":  # let it say where it stands
-            for process in running:
-                with contextlib.suppress(OSError):
-                    os.kill(process.pid, signal.SIGUSR2)
-            time.sleep(0.2)
+            process.killed, process.stopped = process.killed or why, process.stopped or time.monotonic()
+        for process in running:  # let it say where it stands
+            with contextlib.suppress(OSError):
+                os.kill(process.pid, signal.SIGUSR2)
+        time.sleep(0.2)
         for process in running:
             _kill(process)
 

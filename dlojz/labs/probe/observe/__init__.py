@@ -11,13 +11,17 @@ A module has a class ``Observer``::
         def finish(self): ...                          # the script has ended
 
 and notes facts with ``log.note("kind", name=value, …)``, which a check reads with ``run.first("kind")`` and ``run.all("kind")``.
+Facts say what a run *means* (what the model was given, which update was made), not which functions it called. Those that two
+right answers must have in common are named in the module's ``COMPARED = {kind: (key, …)}``; `dlojz.labs.probe.compare` says how.
 An observer without the ``…_op`` and ``before_call`` methods leaves torch's dispatch alone.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
+from pathlib import Path
 
 
 def names() -> list[str]:
@@ -26,3 +30,13 @@ def names() -> list[str]:
 
 def load(name: str):
     return importlib.import_module(f"{__name__}.{name}").Observer
+
+
+def compared() -> dict[str, tuple[str, ...]]:
+    """What is compared of each kind of fact, as the texts of the modules say it: torch is not imported here."""
+    found = {}
+    for name in names():
+        for node in ast.parse(Path(__path__[0], f"{name}.py").read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "COMPARED":
+                found |= ast.literal_eval(node.value)
+    return found

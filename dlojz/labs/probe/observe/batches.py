@@ -1,8 +1,8 @@
 """Batches: what a training step makes of its images and labels, beside the model.
 
-``batch``    images become floats (`data.normalize`): dtype, shape, device, mark (a number that depends on each pixel and where
-             it is), pixels (of each image a few of its values, spread over it)
-``targets``  what the loss compares with: dtype, shape, device, rows (of soft labels the largest shares of each image, as
+``batch``    the kit tells that images become floats: dtype, shape, device, mark (a number that depends on each pixel and where it
+             is), pixels (of each image a few of its values, spread over it)
+``targets``  what cross entropy compares with: dtype, shape, device, rows (of soft labels the largest shares of each image, as
              {class: share}; else the labels)
 
 Neither is noted in a validation.
@@ -13,8 +13,9 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from .... import data
+from .... import records
 
+COMPARED = {"batch": ("dtype", "shape", "device", "mark")}
 MOST = 16  # images of a batch
 SHARES = 4
 PIXELS = 24  # of an image
@@ -25,14 +26,11 @@ class Observer:
         self.log = log
 
     def install(self):
-        normalize, note = data.normalize, self.note_batch
+        records.listeners.append(self.heard)
 
-        def noted(images, *args, **kwargs):
-            if torch.is_grad_enabled():
-                note(images)
-            return normalize(images, *args, **kwargs)
-
-        data.normalize = noted
+    def heard(self, event, fields):
+        if event == "batch" and torch.is_grad_enabled() and not self.log.quiet:
+            self.note_batch(fields["images"])
 
     def note_batch(self, images):
         with self.log.silence():
@@ -41,7 +39,7 @@ class Observer:
             mark = (pixels * (torch.arange(len(pixels), dtype=torch.float64) % 1009 + 1)).sum().item() if len(pixels) else 0.0
             flat = images[:MOST].flatten(1).float()
             few = flat[:, :: max(1, flat.shape[1] // PIXELS)][:, :PIXELS].tolist()
-        self.log.note("batch", **found, mark=mark, pixels=few)
+        self.log.note("batch", step=self.log.step + 1, **found, mark=mark, pixels=few)  # the step that they are for
 
     def before_call(self, function, args, kwargs):
         if function is functional.cross_entropy and torch.is_grad_enabled():

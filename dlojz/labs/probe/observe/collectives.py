@@ -3,7 +3,7 @@
 ``group.made``       init_process_group: backend, world_size, rank
 ``group.destroyed``  destroy_process_group was called
 ``collective``       kind (all_reduce, broadcast, all_gather, …), bytes (what this process puts in), dtype, inside (backward,
-                     forward: that of a module, other), in_no_sync
+                     forward: that of a module, other), in_no_sync, aside (the kit's own, of pickled objects: not compared)
 ``no_sync`` ``no_sync.end``   a region in which DistributedDataParallel keeps gradients to itself begins, ends
 
 Each rank has facts of its own. Facts are noted in the order in which things happen: what lies between a ``no_sync`` and its end
@@ -24,6 +24,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..modes import tensors
 
+COMPARED = {
+    "group.made": ("backend", "world_size", "rank"),
+    "collective": ("kind", "bytes", "dtype", "inside"),
+}
 KINDS = {
     "allreduce_": "all_reduce", "allreduce_coalesced_": "all_reduce", "broadcast_": "broadcast", "reduce_": "reduce",
     "allgather_": "all_gather", "_allgather_base_": "all_gather", "allgather_coalesced_": "all_gather",
@@ -87,7 +91,7 @@ class Observer:
             given = list(tensors(args[kind in RESULT_FIRST]))
             self.log.note("collective", kind=kind, bytes=sum(tensor.nbytes for tensor in given),
                           dtype=str(given[0].dtype).removeprefix("torch.") if given else None, inside=self.inside(),
-                          in_no_sync=self.keeping > 0)
+                          in_no_sync=self.keeping > 0, aside=self.log.caller()["by"] == "kit")
 
     def inside(self) -> str:
         if torch._C._current_graph_task_id() != -1:

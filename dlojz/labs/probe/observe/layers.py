@@ -1,15 +1,19 @@
-"""Layers: dtype, device and memory format of what goes into each layer and comes out, of weights and of the loss.
+"""Layers: dtype, device and memory format of what goes into each layer and comes out, what it computes in, and the weights.
 
-``model``      a forward pass begins: training, grad, autocast ({device type: dtype}), inputs, parameters ({dtype: how many}),
-               devices ({device: how many}), weights ({name: memory format} of those with 4 dimensions)
+``model``      a forward pass begins: training, grad, kind, inputs (tensors, each with a mark, the fingerprint of its numbers),
+               parameters ({dtype: how many}), devices ({device: how many}), weights ({name: memory format} of those with 4
+               dimensions), frozen (how many parameters do not ask for gradients), gpu (the current one). In the first pass
+               values, the fingerprint of all weights and buffers
 ``model.end``  it is over: output
-``layer``      a module without children: name, kind, input, output
-``conv``       the convolution itself, as it is computed: name of its layer, input, weight, output
-``labels``     the loss compares with classes: input (logarithms of their shares), labels
-``made``       an optimizer was made: weights ({name: memory format} of its parameters with 4 dimensions, numbered), devices
+``layer``      a module without children: name, kind, input, output, computes (the dtype of what its operation is given: below
+               autocast, so that it may be another one than that of the input)
+``loss``       a loss function of torch was called: function, training, computes (the dtype of what is added up), target (a tensor
+               with a mark; None: the function has none), value (of a mean or sum)
+``made``       an optimizer was made: kind, settings (its defaults that are numbers), weights ({name: memory format} of its
+               parameters with 4 dimensions, numbered), devices
 ``wrap``       DistributedDataParallel was given a module: weights, kinds (names of the module classes in it), find_unused
 
-Layers and convolutions are noted for the first passes only.
+Layers are noted for the first passes only.
 """
 
 from __future__ import annotations
@@ -19,10 +23,21 @@ from collections import Counter
 
 import torch
 from torch import nn
+from torch.nn import functional
 
+from ..fingerprints import fingerprint
 from ..modes import tensors
 
+COMPARED = {
+    "model": ("training", "parameters", "devices", "inputs", "weights", "values", "frozen", "gpu"),
+    "layer": ("computes", "input", "output"),
+    "loss": ("training", "computes", "target", "~value"),
+    "made": ("kind", "settings", "weights", "devices"),
+    "wrap": ("weights", "kinds", "find_unused"),
+}
 TRAINING_PASSES, VALIDATION_PASSES = 2, 1
+LOSSES = {function: name for name, function in vars(functional).items() if callable(function)
+          and (name.endswith("_loss") or name in ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div"))}
 
 
 def memory_format(tensor) -> str | None:
@@ -39,7 +54,9 @@ class Observer:
         self.depth = 0
         self.recording = False
         self.names: dict[int, str] = {}
-        self.inside: list[str] = []  # names of the layers that we are in
+        self.computing: list[str | None] = []  # of each layer that we are in: the dtype it computes in
+        self.losing = 0  # calls of loss functions that we are in: one may call another
+        self.added: str | None = None  # the dtype of what the latest operation was given, in one
         self.passes = Counter()
 
     def install(self):
@@ -55,10 +72,11 @@ class Observer:
         wrapper = nn.parallel.DistributedDataParallel
         wrapper.__init__ = self.noting_wrap(wrapper.__init__)
 
-    def tensor(self, value) -> dict:
+    def tensor(self, value, mark: bool = False) -> dict:
         with self.log.silence():
-            return {"dtype": str(value.dtype).removeprefix("torch."), "device": self.log.place(value), "shape": list(value.shape),
-                    "format": memory_format(value)}
+            found = {"dtype": dtype_of(value), "device": self.log.place(value), "shape": list(value.shape),
+                     "format": memory_format(value)}
+            return found | {"mark": fingerprint([value])} if mark else found
 
     def weights(self, named) -> dict:
         with self.log.silence():
@@ -72,16 +90,16 @@ class Observer:
         leaf = self.recording and not outermost and next(module.children(), None) is None
         given = [self.tensor(value) for value in tensors([*args, *kwargs.values()])] if leaf else None
         self.depth += 1
-        self.inside.append(self.names.get(id(module), ""))
+        self.computing.append(None)
         try:
             result = original(module, *args, **kwargs)
         finally:
             self.depth -= 1
-            name = self.inside.pop()
+            computes = self.computing.pop()
         if leaf:
             out = next(tensors(result), None)
-            self.log.note("layer", name=name, kind=type(module).__name__, input=given[0] if given else None,
-                          output=None if out is None else self.tensor(out))
+            self.log.note("layer", name=self.names.get(id(module), ""), kind=type(module).__name__, input=given[0] if given else None,
+                          output=None if out is None else self.tensor(out), computes=computes)
         if outermost and module is self.log.model:
             out = next(tensors(result), None)
             self.log.note("model.end", output=None if out is None else self.tensor(out))
@@ -98,24 +116,45 @@ class Observer:
         self.names = {id(child): name for name, child in module.named_modules()}
         parameters = dict(module.named_parameters())
         with log.silence():
-            dtypes = Counter(str(p.dtype).removeprefix("torch.") for p in parameters.values())
-            devices = Counter(log.place(p) for p in [*parameters.values(), *module.buffers()])
-        log.note("model", training=training, grad=torch.is_grad_enabled(), kind=type(module).__name__, autocast=autocast(),
-                 inputs=[self.tensor(value) for value in tensors([*args, *kwargs.values()])], parameters=dtypes, devices=devices,
-                 weights=self.weights(parameters.items()))
+            everything = [*parameters.values(), *module.buffers()]
+            dtypes, devices = Counter(map(dtype_of, parameters.values())), Counter(map(log.place, everything))
+            first = {"values": fingerprint(everything)} if training and self.passes[True] == 1 else {}
+            gpu = torch.cuda.current_device() if torch.cuda.is_available() else None
+        log.note("model", training=training, grad=torch.is_grad_enabled(), kind=type(module).__name__,
+                 inputs=[self.tensor(value, mark=True) for value in tensors([*args, *kwargs.values()])], parameters=dtypes,
+                 devices=devices, weights=self.weights(parameters.items()), gpu=gpu, **first,
+                 frozen=sum(not parameter.requires_grad for parameter in parameters.values()))
 
     # --------------------------------------------------------------------------------------------------------- operations
     def before_op(self, operation, args, kwargs):
-        name = operation.overloadpacket.__name__
-        if name in ("nll_loss_forward", "nll_loss2d_forward"):
-            self.log.note("labels", input=self.tensor(args[0]), labels=self.tensor(args[1]))
-        elif name == "convolution" and self.recording and self.depth:
-            self.log.note("conv", name=self.inside[-1], input=self.tensor(args[0]), weight=self.tensor(args[1]))
+        if not (self.recording and self.depth) and not self.losing:
+            return
+        floats = [value for value in tensors(args) if value.is_floating_point()]
+        if self.losing and floats:
+            self.added = dtype_of(floats[0])
+        if self.depth and len(floats) > 1 and self.computing[-1] is None:  # the layer's input and its weight
+            self.computing[-1] = dtype_of(floats[0])
 
-    def after_op(self, operation, args, kwargs, result):
-        if operation.overloadpacket.__name__ == "nll_loss_forward" and result[0].dim() == 0:
+    # ------------------------------------------------------------------------------------------------------------- losses
+    def call_within(self, function, args, kwargs, proceed):
+        """A loss function of torch, by whatever name it was called."""
+        if function not in LOSSES or self.losing:
+            return proceed()
+        self.losing, self.added = self.losing + 1, None
+        try:
+            result = proceed()
+        finally:
+            self.losing -= 1
+        if isinstance(result, torch.Tensor):
+            target = args[1] if len(args) > 1 else kwargs.get("target")
             with self.log.silence():
-                self.log.loss = result[0].detach().item()
+                value = result.detach().item() if result.dim() == 0 else None
+            training = torch.is_grad_enabled()
+            if training and value is not None:
+                self.log.loss = value
+            self.log.note("loss", function=LOSSES[function], training=training, computes=self.added, value=value,
+                          target=self.tensor(target, mark=True) if isinstance(target, torch.Tensor) else None)
+        return result
 
     # ------------------------------------------------------------------------------------------------- what is made of it
     def noting_optimizer(self, original):
@@ -125,7 +164,8 @@ class Observer:
             weights = self.weights((str(number), parameter) for number, parameter in enumerate(parameters))
             with self.log.silence():
                 devices = Counter(self.log.place(parameter) for parameter in parameters)
-            self.log.note("made", kind=type(optimizer).__name__, weights=weights, devices=devices)
+            settings = {name: value for name, value in optimizer.defaults.items() if isinstance(value, (int, float))}
+            self.log.note("made", kind=type(optimizer).__name__, settings=settings, weights=weights, devices=devices)
 
         return made
 
@@ -142,7 +182,5 @@ class Observer:
         return wrapped
 
 
-def autocast() -> dict:
-    """The device types for which autocast is on, with the dtype."""
-    on = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
-    return {kind: str(torch.get_autocast_dtype(kind)).removeprefix("torch.") for kind in on}
+def dtype_of(tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

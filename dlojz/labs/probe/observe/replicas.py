@@ -6,7 +6,7 @@
                 pretended GPUs); trained, the running means and variances of batch norm, as in ``buffers``
 ``given``       a forward pass begins: training, rows (a number for each sample that it is given, the same for the same sample)
 ``batch.loss``  the loss of a batch was computed: training, loss (mean), images, correct
-``sums``        the Chronometer was handed sums at the end of a step: sums (loss x images, correct, images, wishes to stop)
+``sums``        the kit tells that a step is over: sums (loss x images, correct, images)
 ``validated``   what this process found in a validation: loss, accuracy, images
 ``buffers``     the model begins to validate: statistics, a number that is the same where all buffers are; running_mean and
                 running_var: the numbers of all layers, one after the other
@@ -17,8 +17,7 @@
 A process that waits for another one gives up after WAIT seconds, with torch's own error. Where GPUs are pretended (``gpus=N``)
 NCCL is played by gloo, and SyncBatchNorm by the batch norm of each process. ``uneven=True``: the last batch that a loader gives
 to rank 1 is one image short, as where images cannot be shared out evenly. ``local_ranks=[…]``: each rank's number on its node;
-``[0, 0]`` makes two nodes of one process each. ``asked_to_stop=True``: rank 1 believes that it was sent SIGTERM; training goes on
-all the same, since the wish is taken out of ``sums`` once they are noted.
+``[0, 0]`` makes two nodes of one process each.
 ``slow_save=True``: torch.save takes a second, so that whoever reads the file too early finds none. ``on_cpu=True``: a script
 that takes a GPU where there is one finds none.
 """
@@ -30,17 +29,15 @@ import datetime
 import functools
 import math
 import os
-import signal
 import time
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn import functional
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from ....training import failures
-from ....training.chronometer import Chronometer
-from ....training.records import Writer
+from ....training import records
 
 WAIT = 8.0  # seconds
 SLOW = 1.0
@@ -57,7 +54,6 @@ class Observer:
         self.on_cpu = bool(options.get("on_cpu"))
         self.slow = bool(options.get("slow_save"))
         self.local_ranks = options.get("local_ranks")
-        self.asked_to_stop = bool(options.get("asked_to_stop"))
         self.short = bool(options.get("uneven")) and os.environ.get("RANK") == "1"
         self.first: tuple | None = None  # the model and the images of a step's first batch, and later its labels
         self.labels = None
@@ -72,7 +68,7 @@ class Observer:
         register_optimizer_step_post_hook(self.after_step)
         self.install_group()
         self.install_wrap()
-        self.install_numbers()
+        records.listeners.append(self.heard)
         if self.short:
             self.install_short()
         if self.slow:
@@ -80,9 +76,6 @@ class Observer:
         if self.local_ranks:
             local = self.local_ranks[int(os.environ["RANK"])]
             os.environ |= {"LOCAL_RANK": str(local), "LOCAL_WORLD_SIZE": str(max(self.local_ranks) + 1)}
-        if self.asked_to_stop:
-            wishes = [signal.SIGTERM] if os.environ.get("RANK") == "1" else []
-            failures.catch_signals = lambda: wishes
         if self.on_cpu:
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
             torch.cuda.is_available = lambda: False
@@ -129,39 +122,30 @@ class Observer:
         return checksum(p.grad for p in net.parameters() if p.grad is not None)
 
     # ----------------------------------------------------------------------------------------------------------- metrics
-    def after_op(self, operation, args, kwargs, result):
-        if not self.on or operation.overloadpacket.__name__ != "nll_loss_forward" or result[0].dim():
-            return
+    def call_within(self, function, args, kwargs, proceed):
+        """A loss over classes."""
+        result = proceed()
+        if not self.on or function not in (functional.cross_entropy, functional.nll_loss) or result.dim():
+            return result
         with self.log.silence():
-            given, labels = args[0].detach(), args[1]
-            images = len(labels)
-            correct = int((given.argmax(1) == labels).sum())
-            loss = result[0].detach().item()
+            given, labels = (args[place] if len(args) > place else kwargs[name] for place, name in enumerate(("input", "target")))
+            given, classes = given.detach(), labels if labels.dim() == 1 else labels.argmax(1)
+            correct = int((given.argmax(1) == classes).sum())
+            loss = result.detach().item()
             training = bool(self.log.model is not None and self.log.model.training)
             if training and self.labels is None:
                 self.labels = labels.clone()
-        self.log.note("batch.loss", training=training, loss=loss, images=images, correct=correct)
+        self.log.note("batch.loss", training=training, loss=loss, images=len(labels), correct=correct)
+        return result
 
-    def install_numbers(self):
-        next_iter, write, log = Chronometer.next_iter, Writer.write, self.log
-
-        @functools.wraps(next_iter)
-        def stepped(itself, sums=None, **fields):
-            if sums is not None:
-                with log.silence():
-                    said = sums.detach().double().tolist()
-                    if self.asked_to_stop and len(said) > 3:
-                        sums[3] = 0
-                log.note("sums", sums=said)
-            return next_iter(itself, sums, **fields)
-
-        @functools.wraps(write)
-        def written(itself, event, *args, **fields):
-            if event == "validation":
-                log.note("validated", **{name: fields.get(name) for name in ("loss", "accuracy", "images")})
-            return write(itself, event, *args, **fields)
-
-        Chronometer.next_iter, Writer.write = stepped, written
+    def heard(self, event, fields):
+        if event == "step" and fields.get("sums") is not None:
+            sums = fields["sums"]
+            with self.log.silence():
+                said = sums.detach().double().tolist()
+            self.log.note("sums", sums=said)
+        elif event == "record.validation":
+            self.log.note("validated", **{name: fields.get(name) for name in ("loss", "accuracy", "images")})
 
     def install_short(self):
         loader = torch.utils.data.DataLoader

@@ -18,6 +18,11 @@ import functools
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Subset, dataloader
 from torch.utils.data.distributed import DistributedSampler
 
+COMPARED = {
+    "loader": ("size", "batch_size", "drop_last", "num_workers", "prefetch_factor", "pin_memory", "persistent_workers"),
+    "batch.indices": ("loader", "epoch", "batch", "indices"),
+}
+
 
 class Observer:
     def __init__(self, log, options):

@@ -1,0 +1,243 @@
+"""A check beside the kit's own run: which fact belongs to which fence, in which words.
+
+    both = probe.beside("--amp fp16 --clip-grad 0.5")
+    both.same("layer.computes", look="amp.forward", saw="the layer {name} computes in {mine}", expected="it computes in {kits}")
+
+The table is judged when the check function has returned (`Beside.trouble`): by the earliest step in which a fact differs, and in
+it the first that a row names. What no row names is refused, too, in words of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import compare, kept
+from . import observe as observers
+from .compare import Difference
+from .facts import Event, Facts
+
+
+class Unmet(Exception):
+    """An expectation of a check that does not hold. ``look``: the id of a fence, or a fact, whose line it is."""
+
+    def __init__(self, saw: str, expected: str, look):
+        super().__init__(saw)
+        self.saw, self.expected, self.look = saw, expected, look
+
+
+def expect(holds: bool, *, saw: str, expected: str, look) -> None:
+    """Ends the check with these words unless ``holds``.
+
+    ``look``: where the learner should look: the id of a fence, or a fact, whose line it is.
+    """
+    if not holds:
+        raise Unmet(saw, expected, look)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What must hold of a run: ``sentence`` is what the outcome says is verified, or else expected. Made by `claim`."""
+
+    sentence: str
+    look: str
+    seen: Callable
+
+    def judge(self, *given) -> None:
+        """Raises Unmet with what was seen instead."""
+        found = self.seen(*given)
+        if found:
+            saw, look = (found, self.look) if isinstance(found, str) else found
+            raise Unmet(saw, self.sentence, look or self.look)
+
+
+def claim(sentence: str, look: str) -> Callable[[Callable], Claim]:
+    """Makes a claim of a function that returns None where the sentence holds; else the words for what it has seen, or a pair of
+    these words and a fact, whose line is to be looked at. ``look``: the fence that it belongs to."""
+    return lambda seen: Claim(sentence, look, seen)
+
+
+@dataclass(frozen=True)
+class Row:
+    facts: tuple[str, ...]
+    look: object
+    saw: object
+    expected: str
+
+    def fits(self, name: str) -> int:
+        """How much of the name it says; 0 where it is about another fact."""
+        return max((len(fact) for fact in self.facts if name == fact or name.startswith(f"{fact}.")), default=0)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What is wrong with one run. ``stopped``: the run that ended too early; else the words and where to look. ``named``: whether
+    the check knows this mistake."""
+
+    saw: str = ""
+    expected: str = ""
+    look: object = None
+    event: Event | None = None
+    stopped: Facts | None = None
+    named: bool = True
+
+
+class Pair:
+    """What is judged when the check function has returned. ``mine``: the run of the trainee's files; ``kits_runs``: those of the
+    kit's, each of which has to be well for the comparison to say something."""
+
+    def __init__(self, mine: Facts):
+        self.mine = mine
+        self.kits_runs: list[Facts] = []
+        self.sentences: list[str] = []
+
+    def says(self, sentence: str) -> None:
+        """A sentence for what is verified where nothing differs."""
+        if sentence and sentence not in self.sentences:
+            self.sentences.append(sentence)
+
+    def trouble(self, mine: Facts | None = None) -> Trouble | None:
+        """What is wrong with the trainee's run, or with this one in its place; None where nothing is."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """Called once the kit's run is known to be well."""
+
+
+class Beside(Pair):
+    """A run of the trainee's files, ``mine``, and the same one of the kit's, ``kits``: both are read like any run."""
+
+    def __init__(self, mine: Facts, kits: Facts, key: str, probe):
+        super().__init__(mine)
+        self.kits, self.key, self.probe, self.kits_runs = kits, key, probe, kits.ranks
+        self.rows: list[Row] = []
+        self.claims: list[tuple[Claim, tuple]] = []
+        self.free: list[str] = []
+
+    # ------------------------------------------------------------------------------------------------------- the table
+    def same(self, *facts: str, look, saw, expected: str = "it is {kits}, as in the kit's own run", claim: str = "") -> None:
+        """A row of the table: where one of these facts differs, these are the words.
+
+        ``facts``: names such as ``update.gradient``, ``model.inputs.format`` (see `dlojz.labs.probe.compare`), ``update.missing``.
+        One that is not compared by default is compared now. ``look``: the id of a fence, used where trying the fences one by one
+        does not settle it. ``saw``, ``expected``: texts with ``{mine}``, ``{kits}``, ``{step}``, ``{ratio}``, ``{where}`` and the
+        keys of the fact (`Difference.words`), or a function of the `Difference`. The command and the step stand before ``saw``.
+        ``claim``: a sentence for what is verified where nothing differs.
+        """
+        self.rows.append(Row(facts, look, saw, expected))
+        self.says(claim)
+
+    def holds(self, claim: Claim, *given) -> None:
+        """What comparing does not say: the claim must hold of the trainee's run, with these values beside it."""
+        self.claims.append((claim, given))
+
+    def may_differ(self, *facts: str) -> None:
+        """These are not compared: a right answer may have others."""
+        self.free += facts
+
+    # --------------------------------------------------------------------------------------------------------- judging
+    def trouble(self, mine: Facts | None = None) -> Trouble | None:
+        mine = mine or self.mine
+        found = [(difference, self._row(difference.name)) for difference in self.differences(mine)]
+        first = found[0][0].step if found else 0
+        named = next(((each, row) for each, row in found if row and each.step <= first), None)
+        if named:
+            return self._named(*named)
+        if not mine.completed:
+            return Trouble(stopped=mine.cause)
+        for each, given in self.claims:
+            try:
+                each.judge(mine, *given)
+            except Unmet as unmet:
+                return Trouble(unmet.saw, unmet.expected, unmet.look, unmet.look if isinstance(unmet.look, Event) else None)
+        return self._unnamed(found[0][0]) if found else None
+
+    def differences(self, mine: Facts) -> list[Difference]:
+        compared = self._compared(mine)
+        found = compare.differences(mine, self.kits, compared, compare.least_precise(self.kits))
+        return [each for each in found if not any(each.name == free or each.name.startswith(f"{free}.") for free in self.free)]
+
+    def _compared(self, mine: Facts) -> dict[str, tuple[str, ...]]:
+        compared = {kind: list(keys) for kind, keys in observers.compared().items()}
+        kinds = {*compared, *(event.what for facts in (mine, self.kits) for rank in facts.ranks for event in rank.events)}
+        for name in (name for row in self.rows for name in row.facts):
+            kind = max((kind for kind in kinds if name == kind or name.startswith(f"{kind}.")), key=len, default=None)
+            if kind is None:
+                continue
+            key = name[len(kind) + 1 :].split(".")[0]
+            keys = compared.setdefault(kind, [])
+            if key and key not in ("missing", "extra", *(each.lstrip("~") for each in keys)):
+                keys.append(key)
+        return {kind: tuple(keys) for kind, keys in compared.items() if kind not in self.free}
+
+    def _row(self, name: str) -> Row | None:
+        fit, row = max(((row.fits(name), -place) for place, row in enumerate(self.rows)), default=(0, 0))
+        return self.rows[-row] if fit else None
+
+    def _named(self, difference: Difference, row: Row) -> Trouble:
+        words = difference.words()
+        saw, expected = (part(difference) if callable(part) else part.format_map(words) for part in (row.saw, row.expected))
+        look = row.look(difference) if callable(row.look) else row.look
+        event = look if isinstance(look, Event) else difference.fact
+        return Trouble(f"{self._where(difference)}: {saw}", expected, look, event)
+
+    def _unnamed(self, difference: Difference) -> Trouble:
+        what, words = difference.name, difference.words()
+        if what.endswith(".missing"):
+            saw, expected = f"no `{what.removesuffix('.missing')}`", f"one, as in the kit's own run ({words['kits']})"
+        elif what.endswith(".extra"):
+            saw, expected = f"one `{what.removesuffix('.extra')}` too many ({words['mine']})", "none here, as in the kit's own run"
+        else:
+            saw, expected = f"`{what}` is {words['mine']}", f"it is {words['kits']}, as in the kit's own run"
+        return Trouble(f"{self._where(difference)}: {saw}", expected, None, difference.fact, named=False)
+
+    @staticmethod
+    def _where(difference: Difference) -> str:
+        return difference.facts.said + (f", step {difference.step}" if difference.step else ", before the first step")
+
+    def settle(self) -> None:
+        """Keeps the kit's facts, where they are new."""
+        if self.key and all(rank.completed for rank in self.kits.ranks):
+            kept.store(self.key, [rank.events for rank in self.kits.ranks])
+            self.key = ""
+
+
+FUNCTION = {  # saw, expected
+    "error": ("stops with {mine}", "it returns something"),
+    "kind": ("{part} is {mine}", "it is {kits}"),
+    "dtype": ("{part} is {mine}", "it is {kits}"),
+    "shape": ("{part} has the shape {mine}", "it has the shape {kits}"),
+    "device": ("{part} is on {mine}", "it is on {kits}, where the inputs are"),
+    "value": ("{part} is {mine}{where}", "it is {kits}{apart}"),
+    "inputs": ("argument {mine} is changed", "what goes in stays as it is"),
+    "random": ("it takes other numbers from torch's generator than it needs", "only what has to be random is drawn"),
+}
+
+
+class Called(Pair):
+    """The trainee's function beside the kit's, for a list of inputs. ``function``: as a message names it."""
+
+    def __init__(self, mine: Facts, function: str, look, words: dict[str, str], at_most: float | None):
+        super().__init__(mine)
+        self.function, self.look, self.own_words, self.at_most = function, look, words, at_most
+
+    def trouble(self, mine: Facts | None = None) -> Trouble | None:
+        mine = mine or self.mine
+        for case in mine.all("case"):
+            if case.wrong:
+                return self._differs(case)
+        if not mine.completed:
+            return Trouble(stopped=mine.cause)
+        speed = mine.first("speed")
+        if self.at_most is not None and speed and speed.ratio > self.at_most:
+            return Trouble(f"`{self.function}` takes {speed.ratio:.3g} times as long as the kit's function, in the same process",
+                           f"at most {self.at_most:g} times", self.look)
+        return None
+
+    def _differs(self, case: Event) -> Trouble:
+        saw, expected = FUNCTION[case.wrong]
+        at = case.get("at")
+        words = {"part": case.get("part", ""), "mine": case.mine, "kits": case.kits, "where": f" at {at}" if at else "",
+                 "apart": f", and the two differ by up to {case.largest:.3g}" if case.get("largest") is not None and at else ""}
+        return Trouble(f"`{self.function}`, {case.name}: {saw.format_map(words)}",
+                       self.own_words.get(case.wrong, expected).format_map(words), self.look, case)

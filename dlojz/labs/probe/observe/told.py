@@ -1,0 +1,75 @@
+"""Told: what the kit says of a training as it goes, by way of `dlojz.records.listeners`; and torch's own switches.
+
+``recorded``    a step is over: loss, the mean over its images that goes into the record, accuracy, images, lr
+``started``     the record's first line: args, world_size, batch_size, parameters, steps_per_epoch, total_steps
+``validation``  loss, accuracy, images
+``saved``       a checkpoint was saved
+``ended``       the record's last line: status, steps
+``torch``       torch's switches, at the first forward pass in training and when the script has ended: flags
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .... import records
+
+COMPARED = {
+    "recorded": ("~loss", "images", "lr"),
+    "started": ("args", "world_size", "batch_size", "parameters", "steps_per_epoch", "total_steps"),
+    "validation": ("~loss", "images"),
+    "saved": (),
+    "ended": ("status", "steps"),
+    "torch": ("flags",),
+}
+LINES = {"record.start": "started", "record.validation": "validation", "record.end": "ended"}
+OWN = ("run_dir", "data")  # of the arguments those that say where this run is
+
+
+class Observer:
+    def __init__(self, log, options):
+        self.log = log
+        self.begun = False
+
+    def install(self):
+        records.listeners.append(self.heard)
+        torch.nn.modules.module.register_module_forward_pre_hook(self.forward)
+
+    def heard(self, event, fields):
+        if event == "step" and fields.get("sums") is not None:
+            with self.log.silence():
+                loss, correct, images = fields["sums"].tolist()[:3]
+            self.log.note("recorded", loss=loss / max(1, images), accuracy=correct / max(1, images), images=fields.get("images"),
+                          lr=fields.get("lr"))
+        elif event in LINES:
+            kind = LINES[event]
+            found = {name: fields.get(name) for name in COMPARED_NAMES[kind] if name in fields}
+            if isinstance(found.get("args"), dict):
+                found["args"] = {name: value for name, value in found["args"].items() if name not in OWN}
+            self.log.note(kind, **found)
+        elif event == "saved":
+            self.log.note("saved", at=fields["step"])
+
+    def forward(self, module, args):
+        if not self.begun and module.training and not self.log.quiet:
+            self.begun = True
+            self.note_flags()
+
+    def finish(self):
+        if self.begun:
+            self.note_flags()
+
+    def note_flags(self):
+        with self.log.silence():
+            flags = {
+                "default dtype": str(torch.get_default_dtype()).removeprefix("torch."), "default device": str(torch.get_default_device()),
+                "threads": torch.get_num_threads(), "gradients": torch.is_grad_enabled(),
+                "deterministic": torch.are_deterministic_algorithms_enabled(),
+                "float32 products": torch.get_float32_matmul_precision(), "cudnn.benchmark": torch.backends.cudnn.benchmark,
+                "cudnn.deterministic": torch.backends.cudnn.deterministic, "anomaly detection": torch.is_anomaly_enabled(),
+                "autocast": [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)],
+            }
+        self.log.note("torch", flags=flags)
+
+
+COMPARED_NAMES = {kind: tuple(name.lstrip("~") for name in names) for kind, names in COMPARED.items()}
