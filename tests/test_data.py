@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 import torchvision.transforms.v2.functional as reference
+from patience import LIMIT
 from PIL import Image, ImageOps
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 from torchvision.transforms import RandomResizedCrop
@@ -455,7 +456,7 @@ other.kill()
 def test_a_worker_that_counts_broken_files_while_another_marks_them(many_broken):
     environment = dict(os.environ, PYTHONPATH=str(Path(data.__file__).parents[1]))
     command = [sys.executable, "-c", MARKING, many_broken]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT)
     assert run.returncode == 0, run.stderr[-500:]
 
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 import torchvision
 import training_models  # noqa: F401  registers small models
+from patience import patient
 from training import LIMIT, SCRIPT, environment, make_images, same, until
 
 from dlojz.labs import fences
@@ -396,7 +397,7 @@ dlojz.data.ImageFolder.__getitem__ = slow
     run = training.start("run", "--test", "--test-steps", 4, *workers, before=hangs)
     until(lambda: run.record.end)
     begun = time.monotonic()
-    assert run.wait(20).code == 0 and time.monotonic() - begun < 6
+    assert run.wait(LIMIT).code == 0 and time.monotonic() - begun < patient(6)
     until(lambda: not _alive(run.pid), 5, "a worker is left")
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from patience import LIMIT
 
 from dlojz.jobs import script
 from dlojz.jobs import slurm as launcher
@@ -149,7 +150,7 @@ def said(job):
 
 
 def slurm_says(*words):
-    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False).stdout
+    return subprocess.run(words, capture_output=True, text=True, timeout=LIMIT, check=False).stdout
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +218,7 @@ def disturbed(lab, jobs):
     for job in (jobs.putback, jobs.requeued, jobs.saves):
         wait(job, is_pending)
         assert (job.status.started, job.status.exit_code) == (None, None)
-    wait_for(lambda: len(records.read(jobs.preempted.folder).steps) > 20, "20 steps of training", timeout=120)
+    wait_for(lambda: len(records.read(jobs.preempted.folder).steps) > 20, "20 steps of training", timeout=LIMIT)
     jobs.urgent = lab.submit("urgent", "say.py 1", gpus=4, directives=("--nodelist=node4",))
     wait(jobs.preempted, is_pending)
 
@@ -440,7 +441,7 @@ def dlojz(lab, *words, code=0, before="pass"):
     environment = os.environ | {"DLOJZ_SITE": "test-cluster", "PYTHONPATH": str(ROOT)}
     start = f"import sys; from dlojz import cli; {before}; sys.exit(cli.main(sys.argv[1:]))"
     done = subprocess.run([sys.executable, "-c", start, *words], cwd=lab.folder, env=environment, capture_output=True, text=True,
-                          timeout=120, check=False)
+                          timeout=LIMIT, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr
@@ -465,14 +466,14 @@ def test_the_verbs_in_python(lab, monkeypatch):
     group = submit(["say.py 0 0 a", "say.py 0 5 b"], name="python", time=5)
     two = submit("say.py", name="nodes", nodes=2, gpus=4, time=5)
     assert submit(["say.py 0 0 a", "say.py 0 5 b"], name="python", time=5)[0].found
-    group.wait(60)
+    group.wait(LIMIT)
     assert group.states == ["COMPLETED", "FAILED"]
     assert (group[1].exit_code, group[1].reason, group[0].log.count('"a"')) == (5, "exit code 5", 1)
-    assert two.wait(60).state == "COMPLETED"
+    assert two.wait(LIMIT).state == "COMPLETED"
     assert two.log.count('"SLURM_NTASKS": "4"') == 4
     assert jobs["nodes"].id == two.id and two.elapsed < 60
     again = two.rerun()
-    assert again.id != two.id and again.wait(60).state == "COMPLETED"
+    assert again.id != two.id and again.wait(LIMIT).state == "COMPLETED"
 
 
 # ------------------------------------------------------------------------------------------- part 2: answers that never come
@@ -506,7 +507,7 @@ def test_a_submitter_that_is_killed(lab, tmp_path, monkeypatch):
     code = (f"from pathlib import Path; from dlojz.jobs import slurm; from dlojz.jobs.states import Request\n"
             f"slurm.submit([Path(f) for f in {[str(folder) for folder in folders]!r}], {request!r})")
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, timeout=LIMIT, check=False)
     assert done.returncode == -signal.SIGKILL
     found = launcher.recover(folders)
     assert list(found) == folders and count_in_queue(lab, "orphan") == 2
@@ -542,7 +543,7 @@ def test_a_job_that_nobody_knows(lab, tmp_path):
 def start_controller():
     """A busy machine may be too slow for the limits of one start."""
     for _ in range(2):
-        done = subprocess.run([Path(__file__).parent / "up"], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([Path(__file__).parent / "up"], capture_output=True, text=True, timeout=LIMIT)
         if done.returncode == 0:
             return
     raise AssertionError(done.stdout + done.stderr)
@@ -620,7 +621,7 @@ def test_a_controller_that_hangs_and_wakes_up(lab, monkeypatch):
 
 def test_the_time_limit(jobs):
     """Last, because it takes up to two minutes; the job was the first to be submitted."""
-    final = wait(jobs.timeout, timeout=120)
+    final = wait(jobs.timeout, timeout=LIMIT)
     assert (final.state, final.exit_code) == ("TIMEOUT", None)
     assert final.reason == "reached its time limit"
     assert final.ended - final.started > 55

@@ -14,7 +14,7 @@ from dlojz.training import lost_ranks, records
 LOSE = """
     import os, runpy, signal, sys, time
     import dlojz.training.chronometer
-    from dlojz import distributed, rollcall
+    from dlojz.training import distributed, lost_ranks
     lost_ranks.PATIENCE = 5.0
     way, sys.argv = sys.argv[1], ["train.py", *sys.argv[2:]]
     forward = dlojz.training.chronometer.Chronometer.forward

@@ -56,7 +56,8 @@ class Observer:
             self.note_flags()
 
     def finish(self):
-        self.note_flags()
+        if self.begun:
+            self.note_flags()
 
     def note_flags(self):
         with self.log.silence():

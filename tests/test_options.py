@@ -68,8 +68,8 @@ def test_every_switch_is_in_these_tests(script, capsys):
     assert untested <= {"--help", "--chronometer", "--batch-size", "--epochs"}
 
 
-@pytest.mark.parametrize("world", [1, 4])
-@pytest.mark.parametrize("cuda", [False, True])
+@pytest.mark.parametrize("cuda, world", [(False, 1), (True, 4), pytest.param(False, 4, marks=pytest.mark.long),
+                                         pytest.param(True, 1, marks=pytest.mark.long)])
 def test_every_pair_is_accepted_or_refused_in_one_line(ask, world, cuda):
     accepted, refused = set(), {}
     for one, other in itertools.combinations(CHOICES, 2):
@@ -329,7 +329,13 @@ def _argv(row, folder):
     return argv if row["data"] != "random" or row["test"] else [*argv, "--test", "--test-steps", "9"]  # or 100 steps
 
 
-@pytest.mark.parametrize("row", covering(COLUMNS), ids=lambda row: row["model"])
+def rows():
+    """All in `make test-all`; in `make test` every third."""
+    for number, row in enumerate(covering(COLUMNS)):
+        yield pytest.param(row, id=row["model"], marks=[pytest.mark.long] if number % 3 else [])
+
+
+@pytest.mark.parametrize("row", rows())
 def test_what_is_accepted_runs(training, training_images, row):
     argv = [*_argv(row, training_images), "--lr", "0.001", "-b", "4"]
     not_really = "import torch._dynamo\ntorch._dynamo.config.disable = True"  # compiling takes a minute: see test_train.py
