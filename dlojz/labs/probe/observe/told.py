@@ -66,11 +66,20 @@ class Observer:
                 "default device": str(torch.get_default_device()),
                 "threads": torch.get_num_threads(), "gradients": torch.is_grad_enabled(),
                 "deterministic": torch.are_deterministic_algorithms_enabled(),
-                "float32 products": torch.get_float32_matmul_precision(), "cudnn.benchmark": torch.backends.cudnn.benchmark,
+                "float32 products": float32_products(), "cudnn.benchmark": torch.backends.cudnn.benchmark,
                 "cudnn.deterministic": torch.backends.cudnn.deterministic, "anomaly detection": torch.is_anomaly_enabled(),
                 "autocast": [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)],
             }
         self.log.note("torch", flags=flags)
+
+
+def float32_products() -> str:
+    """``highest``, ``high`` or ``medium``. Where a script uses the new names of torch 2.9 after the old ones, which train.py uses,
+    torch computes, but raises where somebody reads the old ones: then what the new one says."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return torch.backends.cuda.matmul.fp32_precision
 
 
 COMPARED_NAMES = {kind: tuple(name.lstrip("~") for name in names) for kind, names in COMPARED.items()}
