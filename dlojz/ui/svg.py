@@ -33,7 +33,8 @@ from .palette import (
 )
 
 __all__ = ["BAD", "BLUE", "CARE", "COLLECTIVE", "GOOD", "GREEN", "GREY", "LAUNCH", "MEMORY", "NAMES", "ORANGE", "PHASE", "PINK",
-           "POWER", "RUNS", "SKY", "SPEED", "SYNC", "VERMILLION", "Panel", "Svg", "arc", "legend", "nice_top", "on", "short", "ticks"]
+           "POWER", "RUNS", "SKY", "SPEED", "SYNC", "VERMILLION", "Panel", "Svg", "arc", "legend", "nice_top", "on", "short",
+           "ticks"]
 
 SMALL, PLAIN = 12, 13
 NARROW = 640  # pixels: a wide figure that were drawn narrower could not be read, so it is scrolled

@@ -36,6 +36,8 @@ class Kit:
         shutil.copytree(paths.PACKAGE, self.package, ignore=ignore)
         for name in ("slurm", "notebooks"):
             shutil.copytree(paths.share(name), root / name, ignore=ignore)
+        for name in ("README.md", "pyproject.toml"):
+            shutil.copy(paths.share(name), root / name)
 
     def edit(self, name, old, new):
         path = self.package / name

@@ -120,7 +120,7 @@ class Beside(Pair):
     def same(self, *facts: str, look, saw, expected: str = "it is {kits}, as in the kit's own run", claim: str = "") -> None:
         """A row of the table: where one of these facts differs, these are the words.
 
-        ``facts``: names such as ``update.gradient``, ``model.inputs.format`` (see `dlojz.labs.probe.compare`), ``update.missing``.
+        ``facts``: names such as ``update.gradient``, ``update.missing``, ``model.inputs.format`` (`dlojz.labs.probe.compare`).
         One that is not compared by default is compared now. ``look``: the id of a fence, used where trying the fences one by one
         does not settle it. ``saw``, ``expected``: texts with ``{mine}``, ``{kits}``, ``{step}``, ``{ratio}``, ``{where}`` and the
         keys of the fact (`Difference.words`), or a function of the `Difference`. The command and the step stand before ``saw``.
@@ -192,7 +192,8 @@ class Beside(Pair):
         if what.endswith(".missing"):
             saw, expected = f"no `{what.removesuffix('.missing')}`", f"one, as in the kit's own run ({words['kits']})"
         elif what.endswith(".extra"):
-            saw, expected = f"one `{what.removesuffix('.extra')}` too many ({words['mine']})", "none here, as in the kit's own run"
+            saw = f"one `{what.removesuffix('.extra')}` too many ({words['mine']})"
+            expected = "none here, as in the kit's own run"
         else:
             saw, expected = f"`{what}` is {words['mine']}", f"it is {words['kits']}, as in the kit's own run"
         return Trouble(f"{self._where(difference)}: {saw}", expected, None, difference.fact, named=False)

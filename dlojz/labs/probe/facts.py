@@ -34,8 +34,8 @@ class Unfinished(Exception):
 class Facts:
     """Begins to run when it is made, and waits for the end of the run when it is first read.
 
-    ``copy``: where the files are that ran (`dlojz.labs.probe.copies`), ``script`` the one of them that was started. ``ranks``: the
-    facts of each process, where there are several; those of rank 0 are this one. ``trains``: whether a run that ends without
+    ``copy``: where the files are that ran (`dlojz.labs.probe.copies`), ``script`` the one of them that was started. ``ranks``:
+    the facts of each process, where there are several; those of rank 0 are this one. ``trains``: whether a run that ends without
     having trained has ended too early. ``called``: how a message names what is no run of ``command`` but a call. ``request``: how
     `Probe` started it. Lines are those of the trainee's file, whatever the copy has in its fences.
     """

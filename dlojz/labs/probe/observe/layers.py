@@ -37,8 +37,9 @@ COMPARED = {
     "wrap": ("weights", "kinds", "find_unused", "devices"),
 }
 TRAINING_PASSES, VALIDATION_PASSES = 2, 1
-LOSSES = {function: name for name, function in vars(functional).items() if callable(function)
-          and (name.endswith("_loss") or name in ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div"))}
+NOT_SO_NAMED = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
+LOSSES = {function: name for name, function in vars(functional).items()
+          if callable(function) and (name.endswith("_loss") or name in NOT_SO_NAMED)}
 
 
 def memory_format(tensor) -> str | None:
@@ -99,8 +100,8 @@ class Observer:
             computes = self.computing.pop()
         if leaf:
             out = next(tensors(result), None)
-            self.log.note("layer", name=self.names.get(id(module), ""), kind=type(module).__name__, input=given[0] if given else None,
-                          output=None if out is None else self.tensor(out), computes=computes)
+            self.log.note("layer", name=self.names.get(id(module), ""), kind=type(module).__name__, computes=computes,
+                          input=given[0] if given else None, output=None if out is None else self.tensor(out))
         if outermost and module is self.log.model:
             out = next(tensors(result), None)
             self.log.note("model.end", output=None if out is None else self.tensor(out))
