@@ -12,6 +12,7 @@ the kit's own, to be compared. How it works, from outside in:
 ``functions`` calls a function beside the kit's
 ``pretend``   GPUs that are not there
 ``facts``     reading what was noted
+``waiting``   processes that wait for each other in vain
 
 This module and all but ``host``, ``child``, ``observe``, ``functions``, ``pretend`` run in the trainee's kernel: they do not
 import torch.
@@ -45,7 +46,8 @@ class Probe:
     what to give to ``--device``, the CPU and where there is one the GPU. ``verified`` and ``unverified`` are the sentences that
     the outcome says; a check adds to them as it goes.
 
-    Everywhere ``solved`` names labs whose fences hold the kit's body in this run, whatever the trainee has made of them so far.
+    Everywhere ``solved`` names labs, or single fences, that hold the kit's body in this run, whatever the trainee has made of
+    them so far.
     """
 
     def __init__(self, session: Session, root: Path, script: str = "train.py", calls: Path | None = None,

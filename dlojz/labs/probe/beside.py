@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from . import compare, kept
+from . import compare, kept, waiting
 from . import observe as observers
 from .compare import Difference
 from .facts import Event, Facts
@@ -42,6 +42,7 @@ class Claim:
     sentence: str
     look: str
     seen: Callable
+    always: bool = False
 
     def judge(self, *given) -> None:
         """Raises Unmet with what was seen instead."""
@@ -51,10 +52,11 @@ class Claim:
             raise Unmet(saw, self.sentence, look or self.look)
 
 
-def claim(sentence: str, look: str) -> Callable[[Callable], Claim]:
+def claim(sentence: str, look: str, always: bool = False) -> Callable[[Callable], Claim]:
     """Makes a claim of a function that returns None where the sentence holds; else the words for what it has seen, or a pair of
-    these words and a fact, whose line is to be looked at. ``look``: the fence that it belongs to."""
-    return lambda seen: Claim(sentence, look, seen)
+    these words and a fact, whose line is to be looked at. ``look``: the fence that it belongs to. ``always``: it is judged
+    also where the run broke off, before that is reported."""
+    return lambda seen: Claim(sentence, look, seen, always)
 
 
 @dataclass(frozen=True)
@@ -147,13 +149,17 @@ class Beside(Pair):
                            early.ended, early.ended)
         if named:
             return self._named(*named)
-        if not mine.completed:
-            return Trouble(stopped=mine.cause)
+        whole = all(rank.completed for rank in mine.ranks)
         for each, given in self.claims:
+            if not (whole or each.always):
+                continue
             try:
                 each.judge(mine, *given)
             except Unmet as unmet:
                 return Trouble(unmet.saw, unmet.expected, unmet.look, unmet.look if isinstance(unmet.look, Event) else None)
+        if not whole:
+            waits = waiting.in_vain(mine)
+            return Trouble(*waits, event=waits[2]) if waits else Trouble(stopped=mine.cause)
         return self._unnamed(found[0][0]) if found else None
 
     def differences(self, mine: Facts) -> list[Difference]:
