@@ -204,7 +204,7 @@ def test_a_stop_request_is_read_when_its_step_is_settled():
         asked.append(float(timer.step == 3))
         return torch.tensor([asked[-1]])
 
-    timer, record = chronometer(host, FakeGpu(host, lag=2), stop_requests=requests)
+    timer, _ = chronometer(host, FakeGpu(host, lag=2), stop_requests=requests)
     timer.start()
     stopped_at = []
     for number in range(1, 8):

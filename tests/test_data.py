@@ -587,7 +587,7 @@ def test_a_resumable_distributed_sampler():
 @pytest.mark.parametrize("world", [1, 3])
 def test_each_sample_is_validated_by_one_process(world):
     parts = [data.part(range(10), Processes(rank, world)).indices for rank in range(world)]
-    assert sorted(sum(parts, [])) == list(range(10)) and max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert sorted(itertools.chain(*parts)) == list(range(10)) and max(map(len, parts)) - min(map(len, parts)) <= 1
     assert [data.part(range(10), Processes(rank, world), 2).indices for rank in range(world)] == [part[:2] for part in parts]
 
 

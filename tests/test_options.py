@@ -335,7 +335,7 @@ def rows():
         yield pytest.param(row, id=row["model"], marks=[pytest.mark.long] if number % 3 else [])
 
 
-@pytest.mark.parametrize("row", rows())
+@pytest.mark.parametrize("row", list(rows()))
 def test_what_is_accepted_runs(training, training_images, row):
     argv = [*_argv(row, training_images), "--lr", "0.001", "-b", "4"]
     not_really = "import torch._dynamo\ntorch._dynamo.config.disable = True"  # compiling takes a minute: see test_train.py

@@ -94,13 +94,16 @@ def _unlisted(lab: Lab) -> list[str]:
 
 
 def _fences_elsewhere(lab: Lab) -> list[str]:
-    """Fences of this lab in files that its lab.toml does not name, and pairs that are damaged."""
-    found = []
+    """Fences of this lab in files that its lab.toml does not name, and fences in its files whose lab is misspelled. A fence may
+    be of no lab: the technique is there before its lab is."""
+    found, labs = [], catalogue.labs()
     for file in catalogue.files():
-        if file not in lab.files:
-            for fence in filter(lab.owns, catalogue.reference_fences(file)):
-                where = f"{catalogue.reference(file)}, line {catalogue.reference_fences(file)[fence].first}"
-                found.append(f"{where}: the fence {fence} is of this lab, but lab.toml does not name {file} in `files`")
+        for fence, at in catalogue.reference_fences(file).items():
+            where = f"{catalogue.reference(file)}, line {at.first}: the fence {fence}"
+            if lab.owns(fence) and file not in lab.files:
+                found.append(f"{where} is of this lab, but lab.toml does not name {file} in `files`")
+            elif file in lab.files and fence.split(".")[0] not in labs and (near := suggest.hint(fence.split(".")[0], labs)):
+                found.append(f"{where} is of no lab: {near.strip()}")
     return found
 
 
@@ -164,16 +167,17 @@ def _todos(lab: Lab) -> list[str]:
     found = []
     for path in files:
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-            if re.search(r"\bTODO\b", line):
-                found.append(f"{path}, line {number}: `{line.strip()[:70]}` is still to be written")
+            if todo := re.search(r"\bTODO\b.*", line):
+                found.append(f"{path}, line {number}: `{todo[0].strip()[:70]}` is still to be written")
     try:
         notebook = notebooks.read(notebooks.name_of(lab))
     except (OSError, ValueError):
         return found
     for number, cell in enumerate(notebook["cells"], 1):
         for line in "".join(cell["source"]).splitlines():
-            if re.search(r"\bTODO\b", line):
-                found.append(f"notebooks/{notebooks.name_of(lab)}, cell {number}: `{line.strip()[:70]}` is still to be written")
+            if todo := re.search(r"\bTODO\b.*", line):
+                place = f"notebooks/{notebooks.name_of(lab)}, cell {number}"
+                found.append(f"{place}: `{todo[0].strip()[:70]}` is still to be written")
     return found
 
 

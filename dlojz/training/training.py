@@ -67,8 +67,8 @@ class Training:
 
         ``run``: the folder of the run. ``epoch_lengths``: the number of steps of each epoch. ``parts``: what has a
         ``state_dict``, by name, for checkpoints. ``sums``: float32 (3,) on the device, loss x images, correct answers and images
-        since the last metrics. ``fields``: more for the ``start`` event. Raises UsageError where the checkpoint is damaged or of a
-        run with other settings. Ends the process with exit code 0 where nothing is left to do.
+        since the last metrics. ``fields``: more for the ``start`` event. Raises UsageError where the checkpoint is damaged or
+        was saved with other settings. Ends the process with exit code 0 where nothing is left to do.
         """
         self.args, self.run, self.device, self.epoch_lengths = args, run, device, epoch_lengths
         self.parts, self.sums, self._profiled = parts, sums, args.profile
