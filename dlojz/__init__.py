@@ -4,7 +4,9 @@ The verbs of a notebook are here; the same verbs in a shell are ``dlojz …``. I
 Jupyter nor matplotlib: each verb brings what it needs when it is first used.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 
 __version__ = "0.1.0"
 
@@ -27,6 +29,7 @@ _VERBS = {
     "todo": ("dlojz.training.todos", "todo"),
     "views": ("dlojz.views", "views"),
     "Chronometer": ("dlojz.training.chronometer", "Chronometer"),
+    "Training": ("dlojz.training.training", "Training"),
 }
 
 # Modules that scripts and notebooks import by name alone, `from dlojz import records`.
@@ -53,3 +56,14 @@ def __getattr__(name):
 
 def __dir__():
     return [*globals(), *__all__]
+
+
+class _Package(ModuleType):
+    """Importing a submodule binds it to its package: the modules ``dlojz.jobs`` and ``dlojz.doctor`` must not hide the verbs."""
+
+    def __setattr__(self, name, value):
+        if not (name in _VERBS and isinstance(value, ModuleType) and name != "views"):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

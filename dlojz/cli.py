@@ -95,7 +95,8 @@ def parser() -> Parser:
     what.set_defaults(run=lab_sync)
     what = does.add_parser("test", help="what is missing or wrong in a lab: exit code 0 nothing, 1 something, 2 can't be told")
     what.add_argument("lab", metavar="ID")
-    what.add_argument("--files", action="store_true", help="look at its files, and run nothing")
+    what.add_argument("--only", action="append", choices=["files", "check", "notebook"], metavar="PART",
+                      help="files, check or notebook; may be given twice (default: all three)")
     what.set_defaults(run=lab_test)
 
     verb = verbs.add_parser("course", help="a workspace with a measured baseline, then JupyterLab")
@@ -255,11 +256,11 @@ def lab_test(args) -> int:
     from .labs import proof
 
     wrong = 0
-    for well, line in proof.test(args.lab, args.files):
+    for well, line in proof.test(args.lab, args.only or proof.PARTS):
         _print(line if well else f"✗ {line}")
         wrong += not well
-    what = f"{wrong} {'thing is' if wrong == 1 else 'things are'} missing or wrong"
-    _print(f"{args.lab}: {what if wrong else 'looks complete' if args.files else 'complete'}")
+    what = f"{wrong or 'nothing'} {'thing is' if wrong == 1 else 'things are' if wrong else 'is'} missing or wrong"
+    _print(f"{args.lab}: {what}{' in ' + ' and '.join(args.only) if args.only else ''}")
     return 1 if wrong else 0
 
 

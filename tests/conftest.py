@@ -1,11 +1,34 @@
-"""What the tests of the training script share."""
+"""What all tests share: their order, failures said as they come, and a server that has imported torch for runs of the script."""
 
 import pytest
 
+FIRST = ("slurm", "slow")  # markers of what takes longest
 
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """The notebooks first: they take longest, and what comes last ends best together when it is short."""
-    items.sort(key=lambda item: "notebooks" not in item.path.parts)
+    """What takes longest goes first, so that all workers end together."""
+    items.sort(key=lambda item: next((place for place, name in enumerate(FIRST) if item.get_closest_marker(name)), len(FIRST)))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    config.pluginmanager.register(Failures(config), "failures as they come")
+
+
+class Failures:
+    """Says what failed when it fails: the whole report comes at the end of many minutes."""
+
+    def __init__(self, config):
+        self.config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report):
+        terminal = self.config.pluginmanager.getplugin("terminalreporter")
+        if report.failed and terminal and not hasattr(self.config, "workerinput"):
+            crash = getattr(report.longrepr, "reprcrash", None)
+            what = (crash.message if crash else str(report.longrepr)).strip().split("\n")[0][:200]
+            terminal.write_line(f"\nFAILED {report.nodeid} after {report.duration:.0f} s: {what}", red=True)
 
 
 @pytest.fixture(scope="session")

@@ -59,6 +59,7 @@ def test_each_suite_names_its_trials():
                                               "--persistent-workers")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_processes_are_measured(tmp_path, capsys):
     assert day2.main(["scaling", "--processes", "2", "--steps", "12", "--out", str(tmp_path), *SMALL]) == 0

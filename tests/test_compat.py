@@ -5,6 +5,7 @@ import re
 import time
 
 import pytest
+from patience import LIMIT
 
 from dlojz import cli, jobs, submit
 from dlojz.compat import idr_pytools
@@ -30,7 +31,7 @@ def workspace(tmp_path, monkeypatch):
     yield folder
     queue = local.Queue(tmp_path / "queue")
     local.cancel(queue.ids()) if queue.ids() else None
-    end = time.monotonic() + 10
+    end = time.monotonic() + LIMIT
     while queue.supervised() and time.monotonic() < end:
         time.sleep(0.02)
 
@@ -218,4 +219,4 @@ def test_stopping_the_cell_leaves_the_jobs_alone(workspace, monkeypatch, capsys)
     assert "Stopped; the jobs go on" in capsys.readouterr().out
     assert job.state in ("PENDING", "RUNNING")
     job.cancel()
-    assert job.wait(20).state == "CANCELLED"
+    assert job.wait(LIMIT).state == "CANCELLED"

@@ -10,6 +10,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from patience import LIMIT, patient
 
 from dlojz import cli
 from dlojz.doctor import environment, findings_of, gpu, guarded, hardware, jupyter, packages, pytorch, stack
@@ -592,7 +593,7 @@ def test_a_torch_that_crashes_hangs_or_is_missing_is_a_finding(tmp_path):
 
     started = time.monotonic()
     hung = child(tmp_path, SAY + "say(stage='torch'); time.sleep(60)", limit=0.5)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < patient(5)
     assert only(pytorch.say_torch(hung, None, 2, {})).level == NOTE
 
     # what came before the hang is kept
@@ -755,7 +756,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(slurm, called):
     started = time.monotonic()
     with pytest.raises(Slow, match=r"squeue gave no answer in 0\.3 s"):
         system.run(["squeue"], 0.3)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < patient(3)
 
 
 def test_accounts_and_queue(slurm, called):
@@ -924,7 +925,7 @@ def test_facts_are_looked_up_at_once_and_each_in_its_time():
         with pytest.raises(CouldNotLook, match=why):
             facts[name]
     assert facts.get("bad", "default") == "default"
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < patient(2)
 
 
 def test_an_error_of_a_line_becomes_a_line():
@@ -963,10 +964,10 @@ def test_report_says_the_same_in_text_html_and_json():
     assert data["findings"][0]["data"] == {"cores": 2}
 
 
-def test_the_package_is_the_verb_too():
+def test_the_package_does_not_hide_the_verb():
     import dlojz.doctor
 
-    assert callable(dlojz.doctor) and dlojz.doctor.Report is Report
+    assert dlojz.doctor is dlojz.doctor.__globals__["doctor"] and dlojz.doctor.__module__ == "dlojz.doctor"
 
 
 def test_sizes_in_words():
@@ -986,7 +987,7 @@ def test_the_shell_verb_on_this_machine():
     code = "import sys; from dlojz import cli; code = cli.main(['doctor', '--json'])"
     code += "; print('torch' in sys.modules, file=sys.stderr); sys.exit(code)"
     started = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT)
     took = time.monotonic() - started
     data = json.loads(done.stdout)
     assert done.returncode == (1 if data["broken"] else 0), done.stderr

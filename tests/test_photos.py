@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import LIMIT
 from PIL import Image
 
 from dlojz.data import drawing, photos
@@ -52,7 +53,7 @@ def drawers(cache) -> list[int]:
     return found
 
 
-def until(condition, seconds=20.0):
+def until(condition, seconds=LIMIT):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -105,7 +106,7 @@ def test_a_set_that_is_there_is_not_drawn_again(cache, capfd):
 @pytest.mark.parametrize("count", [4, 16])
 def test_many_processes_at_once_draw_it_once(cache, count):
     crowd = [start(cache) for _ in range(count)]
-    said = [process.communicate(timeout=120) for process in crowd]
+    said = [process.communicate(timeout=LIMIT) for process in crowd]
     assert [process.returncode for process in crowd] == [0] * count
     assert len({out for out, _ in said}) == 1
     assert sum("drawing 30 pictures" in err for _, err in said) == 1
@@ -131,7 +132,7 @@ def test_ctrl_c_leaves_nothing(cache):
     process = start(cache, 2000, 200, start_new_session=True)  # more than can be drawn before it hears of it
     until(lambda: len(list(cache.glob(".*.part-*/*/*/*.jpg"))) > 5)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    process.communicate(timeout=LIMIT)
     assert list(cache.iterdir()) == [] and not drawers(cache)
 
 
@@ -191,7 +192,7 @@ def test_a_process_that_dies_while_drawing(cache):
     process = start(cache, 2000, 200)
     until(lambda: len(list(cache.glob(".*.part-*/*/*/*.jpg"))) > 5)
     os.kill(drawers(cache)[0], signal.SIGKILL)  # as the kernel does when memory is short
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 1 and "exit code -9" in err
     assert list(cache.iterdir()) == [] and not drawers(cache)
 
@@ -203,6 +204,6 @@ def test_a_full_disk_half_way(tmp_path):
         pytest.skip("needs a user namespace to mount a small disk in")
     code = f"{mount} && {sys.executable} -c 'from dlojz import photos; photos.folder(40, 10)'; ls -A {tmp_path}/cache"
     environment = dict(os.environ, DLOJZ_CACHE=str(tmp_path / "cache"), PYTHONPATH=str(ROOT))
-    run = subprocess.run([*isolated, code], env=environment, capture_output=True, text=True, timeout=60)
+    run = subprocess.run([*isolated, code], env=environment, capture_output=True, text=True, timeout=LIMIT)
     assert f"cannot write the photo set to {tmp_path}/cache: No space left on device; set DLOJZ_CACHE" in run.stderr
     assert run.stdout == ""

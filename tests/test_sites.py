@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import LIMIT
 
 from dlojz import cli
 from dlojz.system import paths, sites
@@ -89,7 +90,8 @@ def test_a_good_file():
 @pytest.mark.parametrize("line, new, expected", [
     (2, 'descripton = "mine"', "line 2: unknown key 'descripton'; did you mean 'description'?"),
     (2, 'xyzzy = 1', "line 2: unknown key 'xyzzy'; known keys: description, launcher"),
-    (3, 'launcher = "pbs"', "line 3: launcher = 'pbs' is not possible: expected one of \"local\", \"slurm\""),
+    (3, 'launcher = "pbs"', "line 3: launcher = 'pbs' is not possible: expected one of \"local\", \"slurm\", \"replay\""),
+    (3, 'launcher = "replay"', "line 3: launcher = \"replay\" needs recorded = \"FOLDER\""),
     (3, 'launcher = "local"', "line 6: partitions need launcher = \"slurm\""),
     (4, 'time = "soon"', "line 4: time = 'soon' is not possible: expected a time limit: 10 (minutes)"),
     (4, "time = -1", "line 4: time = -1 is not possible: expected a time limit"),
@@ -319,7 +321,7 @@ def test_a_driver_that_fails_is_no_gpu(here, monkeypatch):
 
 def test_reading_a_site_imports_no_torch():
     code = "import sys; from dlojz import sites; sites.sizes(); print('torch' in sys.modules, 'numpy' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30,
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT,
                           env={**os.environ, "PYTHONPATH": str(paths.PACKAGE.parent)})
     assert said.stdout == "False False\n", said.stderr
 

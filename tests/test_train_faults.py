@@ -7,6 +7,7 @@ import time
 
 import pytest
 import torch
+from patience import LIMIT, patient
 from training import make_images, until
 
 from dlojz import data
@@ -25,8 +26,26 @@ def test_out_of_memory_with_much_unused_is_fragmentation():
     said = failures.explain(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), card(50e9, 58.5e9))
     assert said["kind"] == "out_of_memory" and said["message"].startswith("CUDA out of memory")
     assert (said["allocated"], said["reserved"], said["total"]) == (50e9, 58.5e9, 80e9)
-    assert "8.5 GB are reserved but unused (fragmentation)" in said["advice"]
-    assert "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" in said["advice"]  # the name that every torch from 2.6 knows
+    assert "8.5 GB are reserved but not allocated (fragmentation)" in said["advice"]
+    assert f"set {failures.allocator_variable()}=expandable_segments:True" in said["advice"]
+
+
+@pytest.mark.parametrize("version, name", [("2.6.0+cu126", "PYTORCH_CUDA_ALLOC_CONF"), ("2.9.1", "PYTORCH_CUDA_ALLOC_CONF"),
+                                           ("2.11.0a0+git1", "PYTORCH_ALLOC_CONF"), ("2.14.1+cu130", "PYTORCH_ALLOC_CONF")])
+def test_the_allocators_variable_is_one_that_this_torch_obeys(monkeypatch, version, name):
+    monkeypatch.setattr(torch, "__version__", version)
+    assert failures.allocator_variable() == name
+
+
+@pytest.mark.parametrize("lost, said, named", [
+    ({1: "has not moved for 600 seconds, while the others wait for it"}, "", True),
+    ({}, "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)", True), ({}, "Timed out waiting 1800000ms", True),
+    ({1: lost_ranks.WORDLESS}, "Connection closed by peer", False),
+])
+def test_a_time_out_names_what_shows_where_each_rank_waits(lost, said, named):
+    advice = failures.lost_rank(lost, set(), said)["advice"]
+    assert ("start_debug_server" in advice) == ("torchfrtrace" in advice) == named
+    assert hasattr(torch.distributed, "debug") or "start_debug_server" not in advice
 
 
 def test_out_of_memory_with_little_unused_is_too_much():
@@ -209,8 +228,9 @@ def test_the_others_end_when_a_rank_is_lost(training, how):
     ranks = training.start_ranks("run", 3, "-e", 4, "-b", 2, before=["", raises(what), ""])
     begun = time.monotonic()
     until(lambda: ranks[1].code is not None)
-    codes = [rank.wait(30).code for rank in ranks]
-    assert codes == [1, {"killed": -signal.SIGKILL, "exception": 1, "exits": 3}[how], 1] and time.monotonic() - begun < 60
+    codes = [rank.wait(LIMIT).code for rank in ranks]
+    assert codes == [1, {"killed": -signal.SIGKILL, "exception": 1, "exits": 3}[how], 1]
+    assert time.monotonic() - begun < patient(60)
     errors = {error["rank"]: error for error in ranks[0].record.errors}
     for rank in (0, 2):
         assert errors[rank]["kind"] == "lost_rank"
@@ -229,7 +249,7 @@ def test_rank_0_is_named_by_those_that_are_left(training):
     """It holds the roll; and it would have written the record."""
     ranks = training.start_ranks("run", 3, "-e", 4, "-b", 2,
                                  before=[raises("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"), "", ""])
-    assert [rank.wait(60).code for rank in ranks] == [-signal.SIGKILL, 1, 1]
+    assert [rank.wait(LIMIT).code for rank in ranks] == [-signal.SIGKILL, 1, 1]
     errors = {error["rank"]: error for error in ranks[1].record.errors}
     assert sorted(errors) == [1, 2]
     for error in errors.values():
@@ -240,7 +260,7 @@ def test_a_rank_that_hangs_is_named_and_all_end(training):
     impatient = "from dlojz.training import lost_ranks\nlost_ranks.PATIENCE = 3.0\n"
     hangs = impatient + raises("import time; time.sleep(600)")
     ranks = training.start_ranks("run", 3, "-e", 4, "-b", 2, before=[impatient, hangs, impatient])
-    assert [rank.wait(60).code for rank in ranks] == [1, 1, 1]
+    assert [rank.wait(LIMIT).code for rank in ranks] == [1, 1, 1]
     [error] = [error for error in ranks[0].record.errors if error["rank"] == 0]
     assert error["kind"] == "lost_rank" and error["lost"] == [1] and ranks[0].record.end["status"] == "failed"
     assert "rank 1 (process" in error["message"] and "has not moved for" in error["message"]
@@ -251,7 +271,7 @@ def test_a_rank_that_waits_without_hearing_of_it_ends_all_the_same(training):
     """As with NCCL: no error reaches the process that waits."""
     deaf = """
 import threading, torch.distributed as dist
-from dlojz import rollcall
+from dlojz.training import lost_ranks
 lost_ranks.GRACE = 1.0
 reduce = dist.all_reduce
 def waits(tensor, *args, **more):
@@ -265,7 +285,7 @@ parallel.DistributedDataParallel = lambda net, **_: net
 """
     killed = deaf + raises("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     ranks = training.start_ranks("run", 2, "-e", 4, "-b", 2, before=[deaf, killed])
-    assert ranks[0].wait(60).code == 1
+    assert ranks[0].wait(LIMIT).code == 1
     [error] = ranks[0].record.errors
     assert error["lost"] == [1] and lost_ranks.WORDLESS in error["message"] and ranks[0].record.end["status"] == "failed"
 
@@ -273,7 +293,7 @@ parallel.DistributedDataParallel = lambda net, **_: net
 def test_a_rank_that_has_ended_already_is_named(training):
     ends = raises("import sys; sys.exit(0)")
     ranks = training.start_ranks("run", 2, "-e", 4, "-b", 2, before=["", ends])
-    assert [rank.wait(60).code for rank in ranks] == [1, 0]
+    assert [rank.wait(LIMIT).code for rank in ranks] == [1, 0]
     [error] = ranks[0].record.errors
     assert error["lost"] == [1] and error["message"].startswith("rank 1 had ended already, without an error.")
     assert "the same number of steps" in error["advice"]
@@ -287,7 +307,7 @@ def test_a_rank_that_waits_for_one_that_is_through_ends_all_the_same(training):
     ranks = training.start_ranks("run", 2, "-e", 4, "-b", 2, before=[patient, through])
     begun = time.monotonic()
     until(lambda: any("step" in line for line in ranks[0].record.events) or ranks[0].code is not None)
-    assert ranks[0].wait(60).code == 1 and ranks[1].code is None, f"{time.monotonic() - begun:.0f} s"
+    assert ranks[0].wait(LIMIT).code == 1 and ranks[1].code is None, f"{time.monotonic() - begun:.0f} s"
     [error] = ranks[0].record.errors
     assert error["lost"] == [1] and error["message"].startswith("rank 1 had ended already, without an error.")
     assert "waits for them all the same" in error["message"] and "the same number of steps" in error["advice"]
@@ -357,7 +377,7 @@ def test_too_many_broken_images_in_the_part_of_one_rank(training):
     one = "import dlojz.data, os\nskip = dlojz.data.ImageFolder._skip\n" \
           "dlojz.data.ImageFolder._skip = lambda self, *what: skip(self, *what) if os.environ['RANK'] == '1' else None"
     ranks = training.start_ranks("run", 2, "-b", 2, "-e", 2, data=folder, before=one)
-    assert [rank.wait(60).code for rank in ranks] == [1, 2]
+    assert [rank.wait(LIMIT).code for rank in ranks] == [1, 2]
     [last] = [line for line in ranks[1].err.splitlines() if "skipped /" not in line]
     assert last.startswith("train.py (rank 1): 11 of the 48 images")
     assert {error["rank"]: error["kind"] for error in ranks[0].record.errors} == {0: "lost_rank", 1: "data"}
@@ -388,7 +408,7 @@ def test_a_folder_that_will_not_do_is_said_once_by_many_ranks(training):
 @pytest.mark.parametrize("argv", [("-b", 64, "--drop-last")], ids=str)
 def test_fewer_images_than_a_batch(training, argv):
     run = training.run("run", *argv, code=2)
-    assert run.err == "train.py: 24 images are no batch of 64 a process: take a smaller --batch-size\n"
+    assert run.err == "train.py: 24 images per process are not one batch of 64: use a smaller --batch-size\n"
 
 
 def test_a_worker_that_is_killed(training):
@@ -445,7 +465,7 @@ def test_ctrl_c(training):
     run = training.start("run", "--model", "tiny_slow", "-e", 3, "--data", "random")
     until(lambda: run.record.steps)
     run.signal_group(signal.SIGINT)
-    run.wait(20)
+    run.wait(LIMIT)
     assert run.code == 130 and run.err == "train.py: interrupted from the keyboard.\n"
     assert run.record.errors[-1]["kind"] == "signal" and run.record.end["status"] == "failed"
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from patience import LIMIT
 from PIL import Image
 
 from dlojz.labs.probe import reserved_port
@@ -22,7 +23,6 @@ from dlojz.training import records
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 SCRIPT = ROOT / "dlojz" / "reference" / "train.py"
-LIMIT = 120  # seconds, for what takes a few on a machine that is busy with other things
 
 
 def until(true, timeout: float = LIMIT, message: str = "it did not happen in time"):

@@ -11,10 +11,8 @@ machine: a few small files are written to try disks, and removed.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
-from types import ModuleType
 
 from .. import __version__
 from ..system.hardware import loader_needs, look_cores, look_cpu, look_memory, look_shm, usable
@@ -23,16 +21,6 @@ from . import environment, gpu, hardware, jupyter, packages, pytorch, stack
 from .report import Finding, Report, note
 
 __all__ = ["Finding", "Report", "doctor"]
-
-
-class _Package(ModuleType):
-    """``dlojz.doctor`` is this package as well as the verb: called, it is the verb."""
-
-    def __call__(self) -> Report:
-        return doctor()
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def doctor() -> Report:
@@ -76,7 +64,7 @@ def findings_of(facts: Facts, env: dict[str, str]) -> Iterator[Finding]:
     slurm = facts.get("slurm")
     has_slurm = bool(slurm)
     answers = has_slurm and not slurm["error"]
-    uses_slurm = (facts.get("site") or {}).get("launcher") != "local"
+    uses_slurm = (facts.get("site") or {}).get("launcher") not in ("local", "replay")
     topics: dict[str, list[tuple[str, Callable[[], Iterator[Finding]]]]] = {
         "Your system": [
             ("CPU", lambda: hardware.say_cpu(facts["cpu"])),

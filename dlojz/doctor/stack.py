@@ -49,7 +49,7 @@ def say_site(site: dict, has_slurm: bool) -> Iterator[Finding]:
     if site["error"]:
         yield broken("Site", site["error"], "Mend DLOJZ_SITE, the line `site` in workspace.toml, or the site's file.")
         return
-    where = "this machine's own queue" if site["launcher"] == "local" else "Slurm"
+    where = {"local": "this machine's own queue", "slurm": "Slurm", "replay": "recorded runs"}[site["launcher"]]
     sizes = f"{site['model']}, {site['image_size']} px, batches of {site['batch_size']}"
     text = f"{site['name']} ({site['why']}): jobs go to {where}; by default {sizes}"
     if site["launcher"] == "slurm" and not has_slurm:

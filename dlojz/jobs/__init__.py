@@ -4,16 +4,14 @@
     jobs["amp"]                                        # the latest run of that name, also after a restart
     jobs                                               # a table of all runs; jobs.watch() is a live one
 
-``from dlojz import jobs`` gives this package, which is itself the collection of the workspace's jobs.
+``from dlojz import jobs`` gives the collection of the workspace's jobs, a `Jobs`.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 from ..system import suggest, workspace
 from ..system.errors import UsageError
@@ -29,7 +27,8 @@ SHOWN = 20  # runs in a table, unless all are asked for
 class Jobs:
     """The jobs of a workspace (default: the one we are in), oldest first."""
 
-    root: Path | None = None
+    def __init__(self, root: Path | None = None):
+        self.root = root
 
     def __getitem__(self, name: str) -> Job | Group:
         """The run of that name (``amp-002``), or the latest run called so (``amp``): a `Group` where that was a sweep."""
@@ -113,22 +112,4 @@ class Jobs:
         return watch(*arguments, among=self, **options)
 
 
-class _Package(Jobs, ModuleType):
-    """This package as the collection. Importing a submodule binds it to the package: it must not hide a verb."""
-
-    def __setattr__(self, name: str, value) -> None:
-        if not (isinstance(value, ModuleType) and name == "watch"):
-            super().__setattr__(name, value)
-
-    __hash__ = ModuleType.__hash__
-
-
-def inside(folder: Path | str) -> Jobs:
-    """The jobs of another workspace than the one we are in."""
-    collection = Jobs()
-    collection.root = Path(folder)
-    return collection
-
-
-jobs = sys.modules[__name__]
-jobs.__class__ = _Package
+jobs = Jobs()

@@ -1,8 +1,8 @@
 """What a job is, whatever runs it, and what a launcher offers.
 
-A launcher is a module, `dlojz.jobs.local` or `dlojz.jobs.slurm`, with the four functions of `Launcher`. It knows nothing of
-names, notebooks or tables; it brings folders that hold a ``job.sh`` to execution and says how they stand. `Job` and `Group`
-are what users hold; all that they know is in the run's folder.
+A launcher is a module, `dlojz.jobs.local`, `dlojz.jobs.slurm` or `dlojz.jobs.replay`, with the four functions of `Launcher`. It
+knows nothing of names, notebooks or tables; it brings folders that hold a ``job.sh`` to execution and says how they stand.
+`Job` and `Group` are what users hold; all that they know is in the run's folder.
 """
 
 from __future__ import annotations
@@ -252,8 +252,8 @@ def load(folder: Path) -> Job | None:
 
 
 def launcher(name: str) -> Launcher:
-    if name not in ("local", "slurm"):
-        raise UsageError(f"there is no launcher {name!r}: launchers are local and slurm")
+    if name not in sites.LAUNCHERS:
+        raise UsageError(f"there is no launcher {name!r}: launchers are {', '.join(sites.LAUNCHERS)}")
     return importlib.import_module(f"dlojz.jobs.{name}")
 
 
@@ -428,6 +428,8 @@ def details(job: Job) -> str:
     if status.reason:
         lines.append(f"  {status.reason}")
     lines += [f"  {_one_line(job.command, 110)}", f"  {share}, site {asked.site}, job {job.id or '?'}", f"  {job.folder}"]
+    if replays := job.content.get("replays"):
+        lines.append(f"  nothing ran here: this is the recorded run {replays['run']}")
     return "\n".join(lines)
 
 

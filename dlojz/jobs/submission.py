@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..system import locks, processes, sites, workspace
 from ..system.errors import UsageError
-from . import script
+from . import replay, script
 from .job import NEVER_QUEUED, Group, Job, being_submitted, launcher, load, refresh
 from .states import Request, Unreachable, update, write_json
 
@@ -62,7 +62,8 @@ def submit(command: str | Sequence[str], name: str | None = None, gpus: int | No
 def contents(site: sites.Site, asked: Sequence[Request], commands: Sequence[script.Command]) -> list[dict]:
     """The facts for the job.json of each of these requests (of one sweep): what `start` wants to know beside them."""
     scale = _scale(site, asked[0])
-    facts = {"launcher": site.launcher, "site": site.reference, "scale": scale, "python": _python(site)}
+    launcher = "replay" if os.environ.get(replay.VARIABLE) else site.launcher
+    facts = {"launcher": launcher, "site": site.reference, "scale": scale, "python": _python(site)}
     keys = [script.fingerprint(request, one.script) + scale for request, one in zip(asked, commands)]
     return [facts | {"key": key, "script": str(one.script or "")} for key, one in zip(keys, commands)]
 

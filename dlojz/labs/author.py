@@ -11,7 +11,18 @@ from ..system import paths, textfile
 from ..system.errors import UsageError
 from . import catalogue, fences, notebooks, skeletons
 
-FORMS = ("function", "script")  # besides the plain one, whose fences stand in the reference already
+FORMS = ("function", "script")  # besides the plain one, whose fences are in the reference already
+MEASURE = """job = submit("{script}", name="{id}")  # TODO: its switches
+job"""
+MEASURE_FUNCTION = """import importlib
+
+import torch
+
+import {id}
+
+importlib.reload({id})  # what you have saved since
+numbers = torch.randn(1000, 1000)
+%timeit -n 5 -r 5 {id}.{id}(numbers)"""
 
 
 def new(lab: str, form: str = "") -> list[str]:
@@ -33,8 +44,8 @@ def new(lab: str, form: str = "") -> list[str]:
     for name, content in _files(lab, form, own, files).items():
         made.append(_write(folder / name, content))
     found = catalogue.read(folder)
-    script = _script(files)
-    made.append(_write(paths.share("notebooks", notebooks.name_of(found)), _notebook(found, script)))
+    measure = MEASURE_FUNCTION.format(id=lab) if form == "function" else MEASURE.format(id=lab, script=_script(files))
+    made.append(_write(paths.share("notebooks", notebooks.name_of(found)), _notebook(found, measure)))
     after = f"Next: write what `dlojz lab test {lab}` names; docs/authoring.md says how, with examples."
     return [*made, *notebooks.sync(found), after]
 
@@ -68,15 +79,18 @@ def _files(lab: str, form: str, own: dict[str, fences.Fence], files: list[str]) 
     run += ", small=False" if script != "train.py" else ""  # it may not have the switches of train.py
     words = {
         "id": lab, "title": json.dumps(_title(first.title or lab), ensure_ascii=False), "day": place[0], "order": place[1] + 1,
-        "files": f"files = {json.dumps(files)}" if len(files) > 1 else f'file = "{files[0]}"', "fence": first.id, "run": run,
-        "kits": fences.between(first.id, first.body).rstrip(),
+        "files": f"files = {json.dumps(files)}" if len(files) > 1 else f'file = "{files[0]}"',
+        "file": files[0], "fence": first.id, "run": run, "kits": fences.between(first.id, first.body).rstrip(),
     }
     stubs = [fences.between(name, _stub(lab, fence, file)) for file in files
              for name, fence in catalogue.reference_fences(file).items() if name in own]
     kind = f"{form.upper()}_" if form else ""
-    content = {"lab.toml": skeletons.LAB, "stub.py": getattr(skeletons, f"{kind}STUB") if form else "\n".join(stubs),
+    lab_toml = skeletons.FUNCTION_LAB if form == "function" else skeletons.LAB
+    content = {"lab.toml": lab_toml, "stub.py": getattr(skeletons, f"{kind}STUB") if form else "\n".join(stubs),
                "hints.md": skeletons.HINTS, "quiz.toml": skeletons.QUIZ, "check.py": getattr(skeletons, f"{kind}CHECK"),
                "answers.py": getattr(skeletons, f"{kind}ANSWERS")}
+    if form == "function":
+        content["calls.py"] = skeletons.FUNCTION_CALLS
     return {name: _filled(text, **words) for name, text in content.items()}
 
 
@@ -111,12 +125,12 @@ def _text(file: str) -> str:
     return catalogue.reference(file).read_text(encoding="utf-8")
 
 
-def _notebook(lab: catalogue.Lab, script: str) -> str:
+def _notebook(lab: catalogue.Lab, measure: str) -> str:
     links = " and ".join(f"[{file}]({file})" for file in lab.files)
     able = f"{notebooks.ABLE} TODO: what one can do after this lab."
     cells = [
         ("markdown", f"{notebooks.heading(lab)}\n\n{able}\n\n{notebooks.times(lab)}"),
-        ("code", "from dlojz import check, edit, jobs, predict, quiz, submit"),
+        ("code", f"from dlojz import check, edit, predict, quiz{', submit' if 'submit(' in measure else ''}"),
         ("markdown", "## TODO: what it is worth\n\nTODO: a number or a figure first, then why, in 120 words."),
         ("code", f'predict("{lab.id}", "{lab.prediction.question}")'),
         ("markdown", f"## Write it\n\nEach link of the next cell opens the file where you write. Or open {links} and search for "
@@ -125,7 +139,7 @@ def _notebook(lab: catalogue.Lab, script: str) -> str:
         ("code", f'edit("{lab.id}")'),
         ("code", f'check("{lab.id}")'),
         ("markdown", "## Measure it"),
-        ("code", f'job = submit("{script}", name="{lab.id}")  # TODO: its switches\njob'),
+        ("code", measure),
         ("code", f'quiz("{lab.id}")'),
         ("markdown", "## Take along\n\nTODO: what to conclude, and the same technique in 15 lines without the kit."),
     ]

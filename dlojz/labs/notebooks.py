@@ -117,7 +117,7 @@ def sync(lab: Lab, write: bool = True) -> list[str]:
     path = paths.share("notebooks", name_of(lab))
     if path.is_file():
         notebook = json.loads(path.read_text(encoding="utf-8"))
-        changed = [] if lab.notebook else _head(lab, notebook)
+        changed = [] if lab.notebook else _head(lab, notebook) + _predict(lab, notebook)
         changed += _fence_table(lab, notebook)
         if changed and write:
             textfile.write_bytes(path, dumped(notebook).encode())
@@ -153,6 +153,18 @@ def _head(lab: Lab, notebook: dict) -> list[str]:
     first["source"] = source.splitlines(True)
     old, new = before.splitlines(), source.splitlines()
     return [f"the head says `{line}`" for line in new if line and line not in old]
+
+
+def _predict(lab: Lab, notebook: dict) -> list[str]:
+    """The question of the cell that asks for a prediction is that of lab.toml."""
+    call = f"predict({json.dumps(lab.id)}, {json.dumps(lab.prediction.question, ensure_ascii=False)})"
+    for each in notebook["cells"]:
+        source = "".join(each["source"])
+        new = re.sub(rf"""(?m)^predict\("{lab.id}", "[^"]*"\)""", lambda _: call, source)
+        if each["cell_type"] == "code" and new != source:
+            each["source"] = new.splitlines(True)
+            return [f"a cell says {call}"]
+    return []
 
 
 @dataclass
@@ -373,8 +385,8 @@ def execute(folder: Path, name: str, expected: str, cell_seconds: float = 300, s
         at = cell_index
         client.timeout = max(1, min(cell_seconds, until - time.monotonic()))
 
-    client = NotebookClient(content, timeout=cell_seconds, kernel_name="python3", on_cell_start=begins,
-                            resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(content, timeout=cell_seconds, startup_timeout=cell_seconds, kernel_name="python3",
+                            on_cell_start=begins, resources={"metadata": {"path": str(folder)}})
     try:
         client.execute(env=env, stderr=subprocess.DEVNULL)  # the kernel's own; what cells write comes otherwise
     except CellExecutionError as error:
@@ -392,12 +404,12 @@ def _first_line(message: str) -> str:
 
 def end_jobs(folder: Path, env: Mapping[str, str]) -> None:
     """What a notebook that failed has left running."""
-    from .. import jobs
+    from ..jobs import Jobs
 
     before = os.environ.get("DLOJZ_QUEUE")
     os.environ["DLOJZ_QUEUE"] = env["DLOJZ_QUEUE"]
     try:
-        left = [job for job in jobs.inside(folder) if job.status.active]
+        left = [job for job in Jobs(folder) if job.status.active]
         for job in left:
             job.cancel()
         for job in left:

@@ -16,11 +16,18 @@ minutes = 30
 needs = []
 $files
 
-# What its run should reach, as a multiple of what another run of the same trainee measured; remove it where nothing is.
+# What its run should reach, as a multiple of what another run of the same trainee measured; remove it where there is none.
 # [goal]
 # run = "$id"
 # against = "gpu"
 # at_least = { laptop = 1.1, gpu = 1.2, cluster = 1.2 }
+'''
+
+FUNCTION_LAB = LAB.split("\n# What its run")[0] + '''
+[prediction]
+question = "TODO: how many microseconds does it take for …?"
+measure = "none"
+unit = "us"
 '''
 
 HINTS = """# Hints for the lab $id
@@ -39,23 +46,20 @@ QUIZ = "\n".join(f'''[[question]]
 id = "{name}"
 kind = "one"
 text = "TODO: {what}?"
-options = ["TODO: right", "TODO: wrong"]
-answer = "TODO: right"
-explanation = "TODO: why."
+options = ["the right one", "a wrong one"]
+answer = "the right one"
+explanation = "Why."
 ''' for name, what in (("first", "a question for the waiting time"), ("second", "about a cost"), ("third", "about a mistake")))
 
 # --- fences that stand in the reference already -----------------------------------------------------------------------------
 
 CHECK = '''"""$id: TODO: what must hold, in one sentence."""
 
-from dlojz.labs.checking import expect
-
 
 def check(probe):
-    run = probe.run($run)  # TODO: the switches that ask for this technique
-    model = run.need("model", training=True)
-    expect(False, saw=f"the model got {model.inputs[0]['dtype']} images", expected="TODO: what must hold", look="$fence")
-    probe.verified.append("TODO: what has been seen to hold")
+    both = probe.beside($run)  # TODO: the switches that ask for this technique
+    both.same("model.inputs", look="$fence", saw="the model is given {mine}", expected="it is given {kits}",
+              claim="TODO: what is so where nothing differs")
 '''
 
 ANSWERS = """# right: TODO: written in a different way
@@ -71,6 +75,8 @@ pass
 
 FUNCTION = '''"""TODO: what this file is for. Until then, an example: rows between -1 and 1."""
 
+import torch
+
 from dlojz import todo  # noqa: F401
 
 
@@ -80,8 +86,8 @@ def $id(x):
     ``x``: float (rows, columns). Returns a new tensor of its shape, dtype and device. TODO: shapes, units, errors, source.
     """
     # >>> $id: from numbers of any size to numbers from -1 to 1
-    largest = x.abs().amax(dim=-1, keepdim=True)
-    return x / largest.where(largest > 0, 1)
+    largest = x.abs().amax(dim=1, keepdim=True)
+    return x / torch.where(largest > 0, largest, 1)
     # <<< $id
 '''
 
@@ -92,10 +98,33 @@ return x.clone()
 # <<< $id
 """
 
+FUNCTION_CALLS = '''"""What the check of $id calls the function with."""
+
+import torch
+
+
+def rows():
+    """Yields a name, as messages say it, and the arguments; the simplest first."""
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        yield f"4 rows of 8 numbers, {dtype}", (torch.randn(4, 8, dtype=dtype),)
+    yield "one row of one number", (torch.randn(1, 1),)
+    yield "3 rows of 7 numbers, a transposed view", (torch.randn(7, 3).T,)
+    yield "a row of zeros among others", (torch.randn(5, 6) * torch.tensor([1, 1, 0, 1, 1])[:, None],)
+'''
+
+FUNCTION_CHECK = '''"""$id: the function gives what the kit's own gives, for each kind of input."""
+
+
+def check(probe):
+    probe.call_beside("$file", "$id", "rows", look="$fence",
+                      words={"value": "each row is divided by its largest absolute value"},
+                      claim="`$id` is right for all formats, one number, a transposed view and a row of zeros")
+'''
+
 FUNCTION_ANSWERS = """# right: by the norm
 # >>> $id
 norm = torch.linalg.vector_norm(x, ord=torch.inf, dim=1, keepdim=True)
-return x / torch.where(norm == 0, torch.ones_like(norm), norm)
+return x / norm.masked_fill(norm == 0, 1)
 # <<< $id
 
 # right: row by row
@@ -104,25 +133,26 @@ rows = [row / row.abs().max() if row.any() else row for row in x]
 return torch.stack(rows)
 # <<< $id
 
-# wrong: the largest of all · expect: $id.*the fence $id
+# wrong: the largest of all · expect: `$id`, 4 rows of 8 numbers, torch.float32: .*Expected: each row is divided by
 # >>> $id
 return x / x.abs().max()
 # <<< $id
 
-# wrong: without the sign · expect: $id.*the fence $id
+# wrong: the largest, not the largest absolute value · expect: 4 rows of 8 numbers, torch.float32: .*each row is divided by
 # >>> $id
-return x / x.amax(dim=-1, keepdim=True)
+largest = x.amax(dim=1, keepdim=True)
+return x / torch.where(largest > 0, largest, 1)
 # <<< $id
 
-# wrong: zeros forgotten · expect: $id.*the fence $id
+# wrong: zeros forgotten · expect: a row of zeros among others: .* is nan
 # >>> $id
-return x / x.abs().amax(dim=-1, keepdim=True)
+return x / x.abs().amax(dim=1, keepdim=True)
 # <<< $id
 
-# wrong: in another precision · expect: $id.*the fence $id
+# wrong: all in float32 · expect: torch.float64: .* is float32.*it is float64
 # >>> $id
-largest = x.abs().amax(dim=-1, keepdim=True)
-return x.float() / largest.where(largest > 0, 1).float()
+largest = x.float().abs().amax(dim=1, keepdim=True)
+return x.float() / torch.where(largest > 0, largest, 1)
 # <<< $id
 """
 
@@ -178,6 +208,17 @@ if args.momentum:
 # <<< $id.momentum
 """
 
+SCRIPT_CHECK = '''"""$id: the optimizer finds velocities in place of gradients."""
+
+
+def check(probe):
+    for switches in ("--steps 4", "--steps 4 --momentum 0"):
+        both = probe.beside(switches, script="$file", small=False)
+        both.same("update.gradient", look="$fence", expected="its norm is {kits}",
+                  saw="what the optimizer finds is not the velocity: its norm is {mine}, {ratio} times what it should be",
+                  claim="what the optimizer finds is the velocity, for any --momentum")
+'''
+
 SCRIPT_ANSWERS = """# right: a new gradient
 # >>> $id.momentum
 for at, parameter in enumerate(model.parameters()):
@@ -193,26 +234,26 @@ torch._foreach_add_(velocities, gradients)
 torch._foreach_copy_(gradients, velocities)
 # <<< $id.momentum
 
-# wrong: velocities not used · expect: gradient.*$id.momentum
+# wrong: velocities not used · expect: what the optimizer finds is not .*the fence $id.momentum
 # >>> $id.momentum
 for parameter, velocity in zip(model.parameters(), velocities):
     velocity.mul_(args.momentum).add_(parameter.grad)
 # <<< $id.momentum
 
-# wrong: nothing kept · expect: gradient.*$id.momentum
+# wrong: nothing kept · expect: what the optimizer finds is not .*the fence $id.momentum
 # >>> $id.momentum
 for parameter in model.parameters():
     parameter.grad.mul_(1 + args.momentum)
 # <<< $id.momentum
 
-# wrong: gradient damped · expect: gradient.*$id.momentum
+# wrong: gradient damped · expect: what the optimizer finds is not .*the fence $id.momentum
 # >>> $id.momentum
 for parameter, velocity in zip(model.parameters(), velocities):
     velocity.mul_(args.momentum).add_(parameter.grad, alpha=1 - args.momentum)
     parameter.grad.copy_(velocity)
 # <<< $id.momentum
 
-# wrong: momentum of its own · expect: gradient.*$id.momentum
+# wrong: momentum of its own · expect: what the optimizer finds is not .*the fence $id.momentum
 # >>> $id.momentum
 for parameter, velocity in zip(model.parameters(), velocities):
     velocity.mul_(0.5).add_(parameter.grad)

@@ -109,6 +109,9 @@ def _modules():
                   lambda v: re.fullmatch(r"[\w./+@-]+", v) is not None)
 
 
+LAUNCHERS = ("local", "slurm", "replay")  # modules of dlojz.jobs
+
+
 @dataclass(frozen=True)
 class Qos:
     """One quality of service of a partition. Limits of 0 are none."""
@@ -145,7 +148,8 @@ class Site:
 
     name: str = ""  # the file's name
     description: str = _text()
-    launcher: str = _choice("local", "local", "slurm")
+    launcher: str = _choice("local", *LAUNCHERS)
+    recorded: str = _text()  # with the launcher "replay": the folder of recorded runs, from the site's file; may hold $VARIABLES
     scale: str = _choice("auto", "auto", "laptop", "gpu", "cluster", "ci")
     hosts: tuple[str, ...] = _words('a list of host name patterns, such as ["jean-zay*"]', lambda v: bool(v.strip()))
     gpus: int = _count(1, 0, 1024)  # of a job that does not say how many
@@ -240,6 +244,8 @@ def _consistent(site: Site, where: _Where) -> None:
                                           f"there are {', '.join(site.partitions)}")
     if site.launcher == "local" and site.partitions:
         raise where.wrong(("partitions",), 'partitions need launcher = "slurm"')
+    if site.launcher == "replay" and not site.recorded:
+        raise where.wrong(("launcher",), 'launcher = "replay" needs recorded = "FOLDER": where the recorded runs are')
     for key, partition in site.partitions.items():
         if partition.default_qos and partition.default_qos not in partition.qos:
             raise where.wrong(("partitions", key, "default_qos"),
@@ -386,7 +392,7 @@ def table() -> str:
     for site, file in files.items():
         try:
             parsed = load(str(file))
-            text = f"{parsed.launcher:5}  {parsed.description}"
+            text = f"{parsed.launcher:6}  {parsed.description}"
         except UsageError as error:
             text = f"broken {error}"
         lines.append(f"{'*' if site == name else ' '} {site:{width}}  {text}")

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import LIMIT
 
 from dlojz.jobs import local
 from dlojz.system import paths, processes, sites
@@ -35,7 +36,7 @@ class Workspace:
 
     def shell(self, *arguments: str, **options) -> subprocess.CompletedProcess:
         return subprocess.run([sys.executable, "-m", "dlojz.cli", *arguments], cwd=self.folder, capture_output=True, text=True,
-                              timeout=60, **options)
+                              timeout=LIMIT, **options)
 
     def mine(self) -> list[int]:
         """Everything that runs for this workspace."""
@@ -59,7 +60,7 @@ class Workspace:
         until(lambda: not self.queue.supervised())
 
 
-def until(true, timeout: float = 15.0, message: str = "it did not happen in time"):
+def until(true, timeout: float = LIMIT, message: str = "it did not happen in time"):
     """Wait for something to become true, and return it."""
     end = time.monotonic() + timeout
     while not (result := true()):
@@ -93,7 +94,7 @@ def ws(tmp_path, monkeypatch):
     yield made
     if made.queue.ids():
         local.cancel(made.queue.ids())
-    end = time.monotonic() + 8
+    end = time.monotonic() + LIMIT
     while made.mine() and time.monotonic() < end:
         time.sleep(0.05)
     left = made.mine()

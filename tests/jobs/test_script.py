@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from patience import LIMIT
 
 from dlojz.jobs import script
 from dlojz.jobs.script import checked_command, directives, environment, explain, fingerprint, lint, render, request, sources
@@ -86,7 +87,7 @@ NASTY = ["a b", "a;b", "$(touch hacked)", "`touch hacked`", "a\nb", "\n#SBATCH -
 
 
 def run(body: str, cwd: Path, **extra) -> subprocess.CompletedProcess:
-    return subprocess.run(["bash", "-c", body], cwd=cwd, capture_output=True, text=True, timeout=30,
+    return subprocess.run(["bash", "-c", body], cwd=cwd, capture_output=True, text=True, timeout=LIMIT,
                           env={**environment(os.environ), **extra})
 
 
@@ -223,7 +224,7 @@ def test_our_own_template_is_clean():
 def test_commands(tmp_path):
     (tmp_path / "train.py").write_text("print()\n")
     (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "other.py").touch()
+    (tmp_path / "sub" / "other.py").write_text("print()\n")
     assert checked_command("python3.11 train.py --a", tmp_path).argv == ("train.py", "--a")
     assert checked_command("sub/../train.py", tmp_path).argv == ("train.py",)
     assert checked_command("other.py", tmp_path, tmp_path / "sub").argv == ("sub/other.py",)

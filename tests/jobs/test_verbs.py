@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+from patience import LIMIT
+
 
 def last(text: str) -> str:
     return text.strip().splitlines()[-1]
@@ -56,7 +58,7 @@ def test_follow_shows_lines_as_they_come_and_may_be_interrupted(ws):
     follower = interruptible("log", "-f", "slow", cwd=ws.folder)
     assert follower.stdout.readline() == "begun\n"
     follower.send_signal(signal.SIGINT)
-    assert follower.wait(10) == 130 and "Traceback" not in follower.stderr.read()
+    assert follower.wait(LIMIT) == 130 and "Traceback" not in follower.stderr.read()
     assert " RUNNING " in ws.shell("jobs").stdout
 
 
@@ -77,7 +79,7 @@ def test_waiting_may_be_interrupted(ws):
     waiter.stdout.readline()
     time.sleep(0.3)
     waiter.send_signal(signal.SIGINT)
-    assert waiter.wait(10) == 130 and waiter.stderr.read() == ""
+    assert waiter.wait(LIMIT) == 130 and waiter.stderr.read() == ""
     assert "slow-001" in ws.shell("jobs").stdout and "CANCELLED" not in ws.shell("jobs").stdout
 
 
@@ -125,7 +127,7 @@ def test_bad_use_is_one_line_and_exit_code_2(ws):
 def test_outside_a_workspace(ws, tmp_path):
     for verb in (["jobs"], ["submit", "--", "quick.py"], ["log", "x"]):
         done = subprocess.run([sys.executable, "-m", "dlojz.cli", *verb], cwd=tmp_path, capture_output=True, text=True,
-                              timeout=30)
+                              timeout=LIMIT)
         assert done.returncode == 2 and "is not in a workspace: make one" in done.stderr and done.stderr.count("\n") == 1
 
 
@@ -158,7 +160,7 @@ def test_the_log_of_a_run_that_was_stopped_says_so_after_torchruns_report(ws):
 
 
 def test_a_sweep_has_no_single_log(ws):
-    ws.python("from dlojz import submit; submit(['quick.py 1', 'quick.py 2'], name='s').wait(20)").wait(30)
+    ws.python("from dlojz import submit; submit(['quick.py 1', 'quick.py 2'], name='s').wait(60)").wait(LIMIT)
     done = ws.shell("log", "s")
     assert done.returncode == 2 and "s is a sweep of 2: say which run, s-001 to s-002" in done.stderr
     assert ws.shell("log", "s-002").stdout == "hello\n"
@@ -169,5 +171,5 @@ def test_a_closed_pipe_is_no_error(ws):
     ws.script("long.py", "print('x' * 100 + '\\n' * 1, end=''); [print('y' * 1000) for _ in range(3000)]")
     ws.shell("submit", "--wait", "--", "long.py")
     done = subprocess.run(["bash", "-c", f"{sys.executable} -m dlojz.cli log long | head -n1; exit ${{PIPESTATUS[0]}}"],
-                          cwd=ws.folder, capture_output=True, text=True, timeout=30)
+                          cwd=ws.folder, capture_output=True, text=True, timeout=LIMIT)
     assert done.stdout == "x" * 100 + "\n" and done.stderr == "" and done.returncode == 0

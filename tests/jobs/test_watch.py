@@ -9,10 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from patience import LIMIT, patient
 
 from dlojz import cli, jobs
+from dlojz.jobs import Jobs, watch_table
 from dlojz.jobs import job as job_module
-from dlojz.jobs import watch_table
 from dlojz.jobs.states import Request, Status, Unreachable
 from dlojz.system.errors import UsageError
 from dlojz.training import records
@@ -187,7 +188,7 @@ def test_another_workspace(add, workspace, tmp_path, monkeypatch, capsys):
     add("there", 1, Status("COMPLETED", "", 0, 1.0, 2.0))
     monkeypatch.delenv("DLOJZ_WORKSPACE")
     monkeypatch.chdir(tmp_path)
-    jobs.inside(workspace).watch()
+    Jobs(workspace).watch()
     assert "there-001  COMPLETED" in capsys.readouterr().out
 
 
@@ -443,7 +444,7 @@ def test_table_follows_without_blocking_and_becomes_plain_html_at_the_end(add, q
     folder = add("amp", 1, steps=10)
     began = time.monotonic()
     one = table()
-    assert time.monotonic() - began < 4 and screen == [one.box]
+    assert time.monotonic() - began < patient(4) and screen == [one.box]
     assert one.head.value.endswith(">1 running</div>")
     write(folder, 50, first=11)
     until(lambda: "50 of 100 steps" in one.lines["amp-001"].text.value)
@@ -569,7 +570,7 @@ def test_a_notebook_without_a_page_gets_lines_and_waits(ws, monkeypatch):
     source = "from dlojz import submit, jobs\nsubmit('toy.py', name='toy')\njobs.watch()\nprint(jobs['toy'].state)"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     where = {"metadata": {"path": str(ws.folder)}}
-    nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3", resources=where).execute()
+    nbclient.NotebookClient(notebook, timeout=LIMIT, kernel_name="python3", resources=where).execute()
     said = "".join(output.text for output in notebook.cells[0].outputs if output.output_type == "stream")
     assert "toy-001  COMPLETED  3 of 3 steps, 160 images/s" in said
     assert said.splitlines()[-2:] == ["ended: 1 completed", "COMPLETED"]

@@ -1,25 +1,38 @@
-"""Every notebook, executed twice: in a solved workspace each of its checks says solved, in a fresh one not attempted."""
+"""Every notebook, executed twice: in a solved workspace each of its checks says solved, in a fresh one not attempted.
+
+The solved one trains. In the fresh one the runs of the solved one answer the submissions, but for `make test-all`."""
 
 import time
 
 import harness
 import pytest
+from patience import patient
 
 from dlojz.labs import catalogue, notebooks, workspace
 
 NOTEBOOKS = workspace.notebooks()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("state", ["fresh", "solved"])
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_executes(name, state, tmp_path):
-    folder = tmp_path / "work"
-    harness.lay_out(folder, solved=state == "solved")
-    expected = "SOLVED" if state == "solved" else "NOT_ATTEMPTED"
-    done = harness.execute(folder, name, expected, notebooks.checks_in(notebooks.read(name)))
+def executed(folder, name, solved, recorded=None):
+    harness.lay_out(folder, solved)
+    checked = notebooks.checks_in(notebooks.read(name))
+    done = harness.execute(folder, name, "SOLVED" if solved else "NOT_ATTEMPTED", checked, recorded)
     assert done.code == 0, done.output
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2500)
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_executes_solved_then_fresh(name, tmp_path):
+    executed(tmp_path / "solved" / "work", name, solved=True)
+    executed(tmp_path / "fresh" / "work", name, solved=False, recorded=tmp_path / "solved" / "work" / "runs")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_trains_in_a_fresh_workspace(name, tmp_path):
+    executed(tmp_path / "work", name, solved=False)
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
@@ -53,27 +66,26 @@ FAILING = {
 }
 
 
-@pytest.mark.parametrize("why", FAILING)
+@pytest.mark.parametrize("why", [pytest.param(why, marks=[] if "job" in why else pytest.mark.long) for why in FAILING])
 def test_notices(why, fresh):
     cells, expected, message = FAILING[why]
     name = f"{why.replace(' ', '_')}.ipynb"
     harness.write(fresh / name, *cells)
-    done = harness.execute(fresh, name, expected, {"gpu"}, cell_seconds=60, seconds=120)
+    done = harness.execute(fresh, name, expected, {"gpu"})
     assert done.code == 1 and message in done.output, done.output
 
 
+@pytest.mark.long  # so does each notebook of the kit
 def test_lets_pass_what_is_right(fresh):
     harness.write(fresh / "right.ipynb", IMPORT, 'check("gpu")')
-    done = harness.execute(fresh, "right.ipynb", "NOT_ATTEMPTED", {"gpu"}, cell_seconds=60, seconds=120)
+    done = harness.execute(fresh, "right.ipynb", "NOT_ATTEMPTED", {"gpu"})
     assert done.code == 0, done.output
 
 
 def test_a_cell_that_does_not_end(fresh):
-    harness.write(fresh / "sleeps.ipynb", "import time", "time.sleep(600)")
-    began = time.monotonic()
-    done = harness.execute(fresh, "sleeps.ipynb", "NOT_ATTEMPTED", {"gpu"}, cell_seconds=2, seconds=100)
+    harness.write(fresh / "sleeps.ipynb", "import time", "time.sleep(6000)")
+    done = harness.execute(fresh, "sleeps.ipynb", "NOT_ATTEMPTED", {"gpu"}, cell_seconds=2, seconds=500)
     assert done.code == 1 and "Timeout of 2 seconds exceeded" in done.output, done.output
-    assert time.monotonic() - began < 60
 
 
 def test_a_notebook_that_does_not_end(fresh):
@@ -85,9 +97,9 @@ signal.signal(signal.SIGINT, signal.SIG_IGN)
 pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))
 while True: time.sleep(1)"""
     harness.write(fresh / "stubborn.ipynb", cell)
-    done = harness.execute(fresh, "stubborn.ipynb", "NOT_ATTEMPTED", {"gpu"}, cell_seconds=90, seconds=15)
-    assert done.code is None and "ended after 15 s" in done.output
-    until = time.monotonic() + 20
+    done = harness.execute(fresh, "stubborn.ipynb", "NOT_ATTEMPTED", {"gpu"}, cell_seconds=900, seconds=patient(15))
+    assert done.code is None and "ended after" in done.output
+    until = time.monotonic() + 120
     while alive(pid.read_text()) and time.monotonic() < until:
         time.sleep(0.2)
     assert not alive(pid.read_text()), "the kernel goes on"

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from together import run_together
+from ranks import run_ranks
 
 from dlojz import traces
 
@@ -17,12 +17,14 @@ ALONE = {
     "memory_bandwidth": ("elementwise", "norms", "a_large_optimizer"),
 }
 TOGETHER = {"communication": ("all_reduce_after_backward", "ddp_with_large_gradients", "the_other_process_is_late")}
+pytestmark = pytest.mark.alone  # what is planted are milliseconds
+
 CASES = [(pattern, program) for pattern, programs in (ALONE | TOGETHER).items() for program in programs]
 
 
 def run(folder: Path, world: int, *programs: str) -> None:
-    run_together([HERE / "cpu_programs.py", folder, *programs], world, timeout=150,
-                 env={"KINETO_LOG_LEVEL": "6", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""})
+    run_ranks([HERE / "cpu_programs.py", folder, *programs], world, timeout=600,
+              env={"KINETO_LOG_LEVEL": "6", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""})
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from together import run_together
+from ranks import run_ranks
 
 from dlojz import traces
 from dlojz.training import records
@@ -36,7 +36,7 @@ needs_two = pytest.mark.skipif(gpus() < 2, reason="needs two CUDA devices")
 
 def run(folder: Path, *programs: str, world: int = 1, backend: str = "gloo") -> None:
     search = os.pathsep.join(filter(None, [str(HERE.parents[1]), os.environ.get("PYTHONPATH")]))
-    run_together([HERE / "gpu_programs.py", folder, *programs], world, timeout=280,
+    run_ranks([HERE / "gpu_programs.py", folder, *programs], world, timeout=280,
                  env={"PYTHONPATH": search, "BACKEND": backend})
 
 

@@ -50,7 +50,7 @@ if args.channels_last:
     model = model.to(memory_format=torch.channels_last)
 # <<< ddp.wrap
 
-# wrong: always on · expect: without --channels-last weights of the model lie as NHWC
+# wrong: always on · expect: train.py --device cpu`, .*weights.* lie as NHWC.*channels_last.model
 # >>> channels_last.model
 net = net.to(memory_format=torch.channels_last)
 # <<< channels_last.model
@@ -70,48 +70,48 @@ if args.channels_last:
     next(net.children()).to(memory_format=torch.channels_last)
 # <<< channels_last.model
 
-# wrong: first step only · expect: step 2, the model is given images that lie as NCHW.*in each step
+# wrong: first step only · expect: step 2: the model is given images that lie as NCHW.*for each step
 # >>> channels_last.batch
 if args.channels_last and step == 0:
     images = images.to(memory_format=torch.channels_last)
 # <<< channels_last.batch
 
-# wrong: half of the images · expect: the loader gives 4 images and the model gets 2
+# wrong: half of the images · expect: step 1: the images have the shape \[2, 3, 32, 32\].*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     images, labels = images[::2].to(memory_format=torch.channels_last), labels[::2]
 # <<< channels_last.batch
 
-# wrong: images always on · expect: without --channels-last the images lie as NHWC
+# wrong: images always on · expect: train.py --device cpu`, step 1: the model is given images that lie as NHWC.*channels_last.batch
 # >>> channels_last.batch
 images = images.to(memory_format=torch.channels_last)
 # <<< channels_last.batch
 
-# wrong: images as bgr · expect: step 1, the images that the model is given are not those that the loader gave.*channels_last.batch
+# wrong: images as bgr · expect: step 1: the images that the model is given are not those that the loader gave.*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     images = images[:, [2, 1, 0]].to(memory_format=torch.channels_last)
 # <<< channels_last.batch
 
-# wrong: images as floats · expect: the images are float32 before they are normalised.*one byte
+# wrong: images as floats · expect: the images are float32 before they are normalized.*one byte
 # >>> channels_last.batch
 if args.channels_last:
     images = images.to(torch.float32, memory_format=torch.channels_last)
 # <<< channels_last.batch
 
-# wrong: images empty · expect: step 1, the images that the model is given are not those that the loader gave.*channels_last.batch
+# wrong: images empty · expect: step 1: the images that the model is given are not those that the loader gave.*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     images = torch.empty_like(images, memory_format=torch.channels_last)
 # <<< channels_last.batch
 
-# wrong: images in half · expect: the images are float16 before they are normalised.*one byte
+# wrong: images in half · expect: the images are float16 before they are normalized.*one byte
 # >>> channels_last.batch
 if args.channels_last:
     images = (images / 255).half().to(memory_format=torch.channels_last)
 # <<< channels_last.batch
 
-# wrong: images scrambled · expect: step 1, the images that the model is given are not those that the loader gave.*channels_last.batch
+# wrong: images scrambled · expect: step 1: the images that the model is given are not those that the loader gave.*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     n, c, h, w = images.shape
@@ -122,7 +122,7 @@ if args.channels_last:
 # >>> channels_last.batch
 # <<< channels_last.batch
 
-# wrong: images transposed · expect: step 1, the images that the model is given are not those that the loader gave.*channels_last.batch
+# wrong: images transposed · expect: step 1: the images that the model is given are not those that the loader gave.*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     images = images.transpose(2, 3).to(memory_format=torch.channels_last)
@@ -143,20 +143,20 @@ if args.channels_last:
     images = images.to(memory_format=torch.channels_last).contiguous()
 # <<< channels_last.batch
 
-# wrong: permuted · expect: images of shape \[4, 32, 32, 3\]|stops with RuntimeError
+# wrong: permuted · expect: images have the shape \[4, 32, 32, 3\].*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     images = images.permute(0, 2, 3, 1).contiguous()
 # <<< channels_last.batch
 
-# wrong: permuted after normalizing · expect: given images of shape \[4, 32, 32, 3\].*channels_last.batch
+# wrong: permuted after normalizing · expect: given images of shape \[4, 32, 32, 3\].*the fence amp.forward
 # >>> amp.forward
 with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
     outputs = model(images.permute(0, 2, 3, 1) if args.channels_last else images)
     loss = criterion(outputs, labels)
 # <<< amp.forward
 
-# wrong: reshaped · expect: step 1, the images that the model is given are not those that the loader gave.*channels_last.batch
+# wrong: reshaped · expect: step 1: the images that the model is given are not those that the loader gave.*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     n, c, h, w = images.shape

@@ -89,12 +89,12 @@ number = int(os.environ.get("LOCAL_RANK", procs.local_rank)) % max(1, torch.cuda
 device = torch.device(f"cuda:{number}" if args.device == "cuda" else "cpu")
 # <<< gpu.device
 
-# wrong: always cpu · expect: weights and buffers are on cpu.*gpu.device
+# wrong: always cpu · expect: weights are on cpu when the optimizer is made.*gpu.device
 # >>> gpu.device
 device = torch.device("cpu")
 # <<< gpu.device
 
-# wrong: always first gpu · expect: eleventh process.*weights and buffers are on cuda:0.*cuda:1.*gpu.device
+# wrong: always first gpu · expect: eleventh process.*weights are on cuda:0 .*cuda:1.*gpu.device
 # >>> gpu.device
 device = torch.device(args.device, 0)
 # <<< gpu.device
@@ -105,7 +105,7 @@ images = images.to(device, non_blocking=args.non_blocking)
 labels = labels.to(device, non_blocking=True)
 # <<< gpu.batch
 
-# wrong: batch comes back · expect: images that it is given are on cpu.*gpu.batch
+# wrong: batch comes back · expect: images that the model is given are on cpu.*gpu.batch
 # >>> gpu.batch
 images, labels = images.to(device), labels.to(device)
 images, labels = images.cpu(), labels.cpu()
@@ -119,7 +119,7 @@ if device.type == "cuda":
     torch.cuda.empty_cache()
 # <<< gpu.batch
 
-# wrong: images as floats · expect: the images go to the GPU as float32.*one byte.*`images = 
+# wrong: images as floats · expect: the images that the model is given are not those that the loader gave.*format.*gpu.batch|as float32.*one byte.*`images = 
 # >>> gpu.batch
 images = images.float().to(device, non_blocking=args.non_blocking)
 labels = labels.to(device, non_blocking=args.non_blocking)
@@ -131,12 +131,12 @@ images = torch.empty_like(images, device=device)
 labels = labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
-# wrong: images stay · expect: images that it is given are on cpu.*gpu.batch
+# wrong: images stay · expect: images that the model is given are on cpu.*gpu.batch
 # >>> gpu.batch
 labels = labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
-# wrong: labels stay · expect: outputs on cuda:1 with labels on cpu
+# wrong: labels stay · expect: found at least two devices.*the fence gpu.batch
 # >>> gpu.batch
 images = images.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
@@ -147,7 +147,7 @@ images = images.to(device, non_blocking=args.non_blocking)
 labels = torch.zeros_like(labels, device=device)
 # <<< gpu.batch
 
-# wrong: last gpu for the rest · expect: weights and buffers are on cuda:2.*cuda:1.*gpu.device
+# wrong: last gpu for the rest · expect: weights are on cuda:2 .*cuda:1.*gpu.device
 # >>> gpu.device
 number = min(procs.local_rank, torch.cuda.device_count() - 1)
 device = torch.device("cuda", number) if args.device == "cuda" else torch.device("cpu")
@@ -164,7 +164,7 @@ seen = labels.tolist()
 images, labels = images.gpu(), labels.gpu()
 # <<< gpu.batch
 
-# wrong: model after the optimizer · expect: the optimizer is made when the model's weights are on cpu.*the fence gpu.model
+# wrong: model after the optimizer · expect: weights are on cpu when the optimizer is made.*the fence gpu.model
 # >>> gpu.model
 # <<< gpu.model
 # >>> gpu.batch
@@ -173,13 +173,13 @@ if step == 0:
 images, labels = images.to(device, non_blocking=args.non_blocking), labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
-# wrong: model buffers stay · expect: weights and buffers are on (cpu and cuda:1|cuda:1 and cpu)
+# wrong: model buffers stay · expect: weights and buffers are on (cpu and cuda:0|cuda:0 and cpu).*gpu.model
 # >>> gpu.model
 for parameter in net.parameters():
     parameter.data = parameter.data.to(device)
 # <<< gpu.model
 
-# wrong: model comes back · expect: weights and buffers are on cpu
+# wrong: model comes back · expect: weights are on cpu when the optimizer is made.*gpu.model
 # >>> gpu.model
 net = net.to(device)
 for parameter in net.parameters():
@@ -197,17 +197,17 @@ net.to(device)
 images, labels = images.to(device, non_blocking=args.non_blocking), labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
-# wrong: model on first gpu · expect: weights and buffers are on cuda:0.*cuda:1.*the fence gpu.model
+# wrong: model on first gpu · expect: weights are on cuda:0 .*cuda:1.*the fence gpu.model
 # >>> gpu.model
 net = net.to("cuda:0" if args.device == "cuda" else "cpu")
 # <<< gpu.model
 
-# wrong: model stays · expect: weights and buffers are on cpu.*gpu.model
+# wrong: model stays · expect: weights are on cpu when the optimizer is made.*gpu.model
 # >>> gpu.model
 net = net
 # <<< gpu.model
 
-# wrong: never cpu · expect: --device cpu.*weights and buffers are on cuda:.*gpu.device
+# wrong: never cpu · expect: --device cpu.*weights are on cuda:.*gpu.device
 # >>> gpu.device
 device = torch.device("cuda", procs.local_rank % torch.cuda.device_count())
 # <<< gpu.device
@@ -218,28 +218,28 @@ images = images.to(device)
 labels = labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
-# wrong: no counting round · expect: the process with local_rank 10 takes the GPU 10, which is not there.*counts round.*gpu.device
+# wrong: no counting round · expect: invalid device ordinal \(there is no GPU 10 here, there are 3\).*the fence gpu.device
 # >>> gpu.device
 device = torch.device("cuda", procs.local_rank) if args.device == "cuda" else torch.device("cpu")
 # <<< gpu.device
 
-# wrong: no number · expect: `cuda` without a number.*gpu.device
+# wrong: no number · expect: with a specified index.*got:cuda.*the fence gpu.device
 # >>> gpu.device
 device = torch.device("cuda" if args.device == "cuda" else "cpu")
 # <<< gpu.device
 
-# wrong: nodes for gpus · expect: takes the GPU 3, which is not there.*gpu.device
+# wrong: nodes for gpus · expect: invalid device ordinal \(there is no GPU 3 here, there are 3\).*the fence gpu.device
 # >>> gpu.device
 device = torch.device("cuda", procs.local_rank // torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
 # <<< gpu.device
 
-# wrong: one image · expect: the loader gives 4 images and the model gets 1.*gpu.batch
+# wrong: one image · expect: the shape of a batch is \[1, 3, 32, 32\].*\[4, 3, 32, 32\].*gpu.batch
 # >>> gpu.batch
 images = images[:1].to(device, non_blocking=args.non_blocking)
 labels = labels[:1].to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
-# wrong: outputs come back · expect: every step copies a tensor of shape \[4, 4\] from the GPU to the CPU.*`loss = 
+# wrong: outputs come back · expect: labels on cpu.*on cuda:0|every step copies a tensor of shape \[4, 4\]
 # >>> gpu.batch
 images, targets = images.to(device), labels
 labels = targets.to(device)
@@ -256,7 +256,7 @@ labels = labels.to(device, non_blocking=args.non_blocking)
 print("labels", labels)
 # <<< gpu.batch
 
-# wrong: result dropped · expect: images that it is given are on cpu.*gpu.batch
+# wrong: result dropped · expect: images that the model is given are on cpu.*gpu.batch
 # >>> gpu.batch
 images.to(device)
 labels.to(device)
@@ -285,7 +285,7 @@ if labels.max().item() >= classes:
     raise ValueError("a label that is no class")
 # <<< gpu.batch
 
-# wrong: variable of torchrun · expect: eleventh process.*sets no LOCAL_RANK.*weights and buffers are on cuda:0.*cuda:1.*gpu.device
+# wrong: variable of torchrun · expect: eleventh process.*sets no LOCAL_RANK.*weights are on cuda:0 .*cuda:1.*gpu.device
 # >>> gpu.device
 import os
 number = int(os.environ.get("LOCAL_RANK", 0))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from . import compare, kept
+from . import compare, kept, waiting
 from . import observe as observers
 from .compare import Difference
 from .facts import Event, Facts
@@ -42,6 +42,7 @@ class Claim:
     sentence: str
     look: str
     seen: Callable
+    always: bool = False
 
     def judge(self, *given) -> None:
         """Raises Unmet with what was seen instead."""
@@ -51,10 +52,11 @@ class Claim:
             raise Unmet(saw, self.sentence, look or self.look)
 
 
-def claim(sentence: str, look: str) -> Callable[[Callable], Claim]:
+def claim(sentence: str, look: str, always: bool = False) -> Callable[[Callable], Claim]:
     """Makes a claim of a function that returns None where the sentence holds; else the words for what it has seen, or a pair of
-    these words and a fact, whose line is to be looked at. ``look``: the fence that it belongs to."""
-    return lambda seen: Claim(sentence, look, seen)
+    these words and a fact, whose line is to be looked at. ``look``: the fence that it belongs to. ``always``: it is judged
+    also where the run broke off, before that is reported."""
+    return lambda seen: Claim(sentence, look, seen, always)
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Beside(Pair):
     def same(self, *facts: str, look, saw, expected: str = "it is {kits}, as in the kit's own run", claim: str = "") -> None:
         """A row of the table: where one of these facts differs, these are the words.
 
-        ``facts``: names such as ``update.gradient``, ``model.inputs.format`` (see `dlojz.labs.probe.compare`), ``update.missing``.
+        ``facts``: names such as ``update.gradient``, ``update.missing``, ``model.inputs.format`` (`dlojz.labs.probe.compare`).
         One that is not compared by default is compared now. ``look``: the id of a fence, used where trying the fences one by one
         does not settle it. ``saw``, ``expected``: texts with ``{mine}``, ``{kits}``, ``{step}``, ``{ratio}``, ``{where}`` and the
         keys of the fact (`Difference.words`), or a function of the `Difference`. The command and the step stand before ``saw``.
@@ -141,15 +143,23 @@ class Beside(Pair):
         found = [(difference, self._row(difference.name)) for difference in self.differences(mine)]
         first = found[0][0].step if found else 0
         named = next(((each, row) for each, row in found if row and each.step <= first), None)
+        early = next((rank for rank, kits in zip(mine.ranks, self.kits.ranks) if rank.completed and rank.steps < kits.steps), None)
+        if early and first >= early.steps:
+            return Trouble(f"{early.said} exits early, with exit code 0 after {early.steps} steps", "it runs to completion",
+                           early.ended, early.ended)
         if named:
             return self._named(*named)
-        if not mine.completed:
-            return Trouble(stopped=mine.cause)
+        whole = all(rank.completed for rank in mine.ranks)
         for each, given in self.claims:
+            if not (whole or each.always):
+                continue
             try:
                 each.judge(mine, *given)
             except Unmet as unmet:
                 return Trouble(unmet.saw, unmet.expected, unmet.look, unmet.look if isinstance(unmet.look, Event) else None)
+        if not whole:
+            waits = waiting.in_vain(mine)
+            return Trouble(*waits, event=waits[2]) if waits else Trouble(stopped=mine.cause)
         return self._unnamed(found[0][0]) if found else None
 
     def differences(self, mine: Facts) -> list[Difference]:
@@ -186,7 +196,8 @@ class Beside(Pair):
         if what.endswith(".missing"):
             saw, expected = f"no `{what.removesuffix('.missing')}`", f"one, as in the kit's own run ({words['kits']})"
         elif what.endswith(".extra"):
-            saw, expected = f"one `{what.removesuffix('.extra')}` too many ({words['mine']})", "none here, as in the kit's own run"
+            saw = f"one `{what.removesuffix('.extra')}` too many ({words['mine']})"
+            expected = "none here, as in the kit's own run"
         else:
             saw, expected = f"`{what}` is {words['mine']}", f"it is {words['kits']}, as in the kit's own run"
         return Trouble(f"{self._where(difference)}: {saw}", expected, None, difference.fact, named=False)

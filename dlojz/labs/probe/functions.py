@@ -1,7 +1,8 @@
 """A function of the trainee's beside the kit's: both are called with the same inputs, and what they give is compared.
 
 ``case``   one input: name, wrong (what differs: error, kind, dtype, shape, device, value, inputs, waits, random; empty: nothing),
-           mine and kits (what it is, as text), largest (of the differences, of values), at (where that is), line and file of an error
+           mine and kits (what it is, as text), largest (of the differences, of values), at (where that is), line and file of an
+           error
 ``speed``  mine, kits (seconds, the least of several, or operations of torch), ratio
 ``kits``   the kit's own function has failed: error
 """
@@ -99,7 +100,8 @@ def _compared(found: _called, expected: _called, tolerance: float | None, log: L
             if wrong != "kind" and not isinstance(other, torch.Tensor):
                 continue
             if of(one) != of(other):
-                return {"wrong": wrong, "mine": of(one).removeprefix("torch."), "kits": of(other).removeprefix("torch."), "part": place}
+                mine, kits = (of(value).removeprefix("torch.") for value in (one, other))
+                return {"wrong": wrong, "mine": mine, "kits": kits, "part": place}
         if (apart := _apart(one, other, tolerance)) is not None:
             return {"wrong": "value", "part": place, **apart}
     if set(found.changed) - set(expected.changed):
@@ -193,5 +195,6 @@ def _copied(values):
 
 def _equal(one, other) -> bool:
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return one.shape == other.shape and one.dtype == other.dtype and bool(((one == other) | ((one != one) & (other != other))).all())
+        alike = one.shape == other.shape and one.dtype == other.dtype
+        return alike and bool(((one == other) | ((one != one) & (other != other))).all())  # NaN is not equal to itself
     return one is other or bool(one == other)

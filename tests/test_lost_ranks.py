@@ -10,6 +10,7 @@ import textwrap
 import time
 
 import pytest
+from patience import LIMIT, patient
 from training import ROOT
 
 from dlojz.training import lost_ranks
@@ -17,7 +18,7 @@ from dlojz.training import lost_ranks
 # A process of a made-up job: without torch, so that it starts at once. It prints what it learns of the others.
 MEMBER = """
 import json, os, signal, sys, threading, time
-from dlojz import rollcall
+from dlojz.training import lost_ranks
 lost_ranks.EVERY, lost_ranks.SILENCE, lost_ranks.GRACE = 0.1, {silence}, 0.5
 rank = int(sys.argv[1])
 def give_up(lost, over):
@@ -62,7 +63,7 @@ class Job:
 
     def end(self, rank):
         """(exit code, what it said in the end)."""
-        code = self.members[rank].wait(30)  # its stdin stays open: at its end it would leave
+        code = self.members[rank].wait(LIMIT)  # its stdin stays open: at its end it would leave
         lines, self.err = self.members[rank].stdout.read().splitlines(), self.members[rank].stderr.read()
         return code, json.loads(lines[-1]) if lines else None
 
@@ -79,7 +80,7 @@ def job(tmp_path):
     for each in made:
         for member in each.members:
             member.kill()
-            member.wait(10)
+            member.wait(LIMIT)
             for pipe in (member.stdin, member.stdout, member.stderr):
                 pipe.close()
 
@@ -93,7 +94,7 @@ def test_a_killed_process_is_named_by_all_others(job, lost):
         code, (said, by, found, _) = three.end(rank)
         assert (code, said, by) == (7, "gives up", rank) and list(found) == [str(lost)]
         assert lost_ranks.WORDLESS in found[str(lost)]
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < patient(20)
 
 
 def test_a_worker_that_outlives_its_process_does_not_hide_its_end(job):
@@ -209,10 +210,10 @@ def test_a_job_that_is_stopped_as_a_whole_goes_on(job):
 
 def test_strangers_are_turned_away(job):
     three = job()
-    with socket.create_connection(("127.0.0.1", three.address["port"]), timeout=10) as stranger:
+    with socket.create_connection(("127.0.0.1", three.address["port"]), timeout=LIMIT) as stranger:
         stranger.sendall(json.dumps({"secret": "guessed", "rank": 1, "pid": 1, "host": "x"}).encode() + b"\n")
         assert stranger.recv(10) == b""
-    with socket.create_connection(("127.0.0.1", three.address["port"]), timeout=10) as noise:
+    with socket.create_connection(("127.0.0.1", three.address["port"]), timeout=LIMIT) as noise:
         noise.sendall(b"GET / HTTP/1.1\r\n[5]\n")
     time.sleep(0.5)
     assert all(member.poll() is None for member in three.members)
@@ -229,7 +230,7 @@ def test_who_is_behind(at, behind):
 def test_a_place_is_a_line_of_the_script(monkeypatch):
     monkeypatch.setattr(sys, "argv", [__file__])
     found = lost_ranks.standing(5)
-    assert found["at"][0] == 5 and "test_rollcall.py" in found["place"]
+    assert found["at"][0] == 5 and "test_lost_ranks.py" in found["place"]
 
 
 def test_without_a_job_it_does_nothing(monkeypatch):

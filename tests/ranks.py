@@ -7,7 +7,7 @@ import sys
 from dlojz.labs.probe import reserved_port
 
 
-def run_together(command: list, world: int, timeout: float, drop: tuple[str, ...] = (), **how) -> list[tuple[str, str]]:
+def run_ranks(command: list, world: int, timeout: float, drop: tuple[str, ...] = (), **how) -> list[tuple[str, str]]:
     """What each of ``world`` Python processes printed: (stdout, stderr). All must end well, within ``timeout`` seconds.
 
     ``env`` is added to what is here, less what begins with one of ``drop``; ``how`` is for `subprocess.Popen`."""
