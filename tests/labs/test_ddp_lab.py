@@ -26,7 +26,7 @@ def two(command, folder, **more):
     env = {"PYTHONPATH": str(paths.PACKAGE.parent), "OMP_NUM_THREADS": "1", "DLOJZ_RUN": str(folder), "DLOJZ_SCALE": "ci",
            "DLOJZ_SITE": "laptop", "CUDA_VISIBLE_DEVICES": ""}
     env |= {name: os.environ[name] for name in ("DLOJZ_CACHE",) if name in os.environ} | more
-    said = run_ranks(command, 2, timeout=120, drop=("SLURM", "DLOJZ"), cwd=folder, env=env)
+    said = run_ranks(command, 2, timeout=600, drop=("SLURM", "DLOJZ"), cwd=folder, env=env)
     return ["".join(line for line in printed.splitlines(True) if not line.startswith("[")) for printed, _ in said]
 
 

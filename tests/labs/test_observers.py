@@ -9,7 +9,6 @@ import types
 import pytest
 import torch
 
-from dlojz import data
 from dlojz.labs.probe import Limits, Probe, Session, lost_another
 from dlojz.labs.probe import observe as observers
 
@@ -442,11 +441,12 @@ def silence():
 def test_observers_compute_where_tensors_lie():
     from torch import nn
 
-    from dlojz.labs.probe.observe import batches, contents
+    from dlojz.labs.probe.fingerprints import fingerprint
+    from dlojz.labs.probe.observe import batches, replicas, updates
 
     noted = {}
     log = types.SimpleNamespace(silence=silence, place=lambda tensor: "cuda:0" if isinstance(tensor, Elsewhere) else "cpu",
-                                note=lambda what, **facts: noted.update({what: facts}), wants=lambda what: True, quiet=False)
+                                note=lambda what, **facts: noted.update({what: facts}), wants=lambda what: True, quiet=False, step=0)
     images = torch.arange(2 * 3 * 4 * 4, dtype=torch.uint8).view(2, 3, 4, 4)
     there, labels = images.as_subclass(Elsewhere), torch.tensor([1, 0])
     with pytest.raises(RuntimeError, match="same device"):
@@ -463,8 +463,8 @@ def test_observers_compute_where_tensors_lie():
         assert noted["batch"]["device"] == noted["targets"]["device"] == ("cpu" if name == "here" else "cuda:0")
     assert seen["here"] == seen["there"] and seen["here"][2] == [{1: 1.0}, {0: 1.0}]
 
-    watching = contents.Observer(log, {"contents": True})
-    watching.batch, log.model = (data.normalize(images), labels), types.SimpleNamespace(training=True)
-    loss = types.SimpleNamespace(overloadpacket=types.SimpleNamespace(__name__="nll_loss_forward"))
-    watching.before_op(loss, (None, labels.as_subclass(Elsewhere)), {})
-    assert noted["compared"] == {"loaded": 2, "given": 2, "same": True}
+    weights = [torch.linspace(-1, 1, 7), torch.ones(2, 2)]
+    away = [tensor.as_subclass(Elsewhere) for tensor in weights]
+    assert replicas.checksum(away) == replicas.checksum(weights)
+    assert updates.Observer(log, {}).fingerprint(away) == updates.Observer(log, {}).fingerprint(weights)
+    assert fingerprint(away) == fingerprint(weights)
