@@ -99,7 +99,7 @@ if place.local_rank == 0:
     torch.save(model.module.state_dict(), file)
 # <<< ddp_hunt.checkpoint
 
-# wrong: checkpoint of the wrapper · expect: ddp_3.py` prints `loss of the trained model .*, of the loaded one 0.6380`(.|\n)*ddp_hunt.checkpoint
+# wrong: checkpoint of the wrapper · expect: ddp_3.py` prints `loss of the trained model .*, of the loaded one .*`, and the kit's(.|\n)*ddp_hunt.checkpoint
 # >>> ddp_hunt.checkpoint
 if dist.get_rank() == 0:
     torch.save(dict(model.state_dict()), file)
