@@ -113,7 +113,7 @@ class Probe:
         return facts
 
     def call_beside(self, script: str, function: str, inputs: str, *, look, by: str = "", said: str = "", tolerance: float | None = None,
-                    at_most: float | None = None, repeat: int = 7, observe: Iterable[str] = (), claim: str = "",
+                    at_most: float | None = None, repeat: int = 7, count: bool = False, observe: Iterable[str] = (), claim: str = "",
                     words: dict[str, str] | None = None, **options) -> Called:
         """Calls a function of the trainee's file and the kit's with the same inputs, in one process, and compares what they give:
         values, dtype, shape, device, whether inputs were changed, and what was drawn from torch's generator.
@@ -123,11 +123,13 @@ class Probe:
         yields ``name, arguments`` or ``name, arguments, keywords``, the simplest first: the first that differs is reported.
         ``look``: the fence. ``tolerance``: share of the largest number (by the dtype). ``at_most``: how many times as long as the
         kit's it may take for the last input, the least of ``repeat`` times each. ``words``: what is expected, by what is wrong
-        (``value``, ``dtype``, ``shape``, ``device``, ``inputs``, ``random``, ``kind``, ``error``). ``claim``: what is verified.
+        (``value``, ``dtype``, ``shape``, ``device``, ``inputs``, ``random``, ``kind``, ``error``, ``speed``). ``claim``: what is verified.
+        ``count``: the facts ``case`` say how many operations of torch each call comes to, for a claim (`Called.holds`).
         """
         request = self._request("", script, False, 1, observe, (), options) | {
             "call": [str(self.calls), ""], "called": said or f"`{function}` of `{script}`"}
-        asked = {"function": function, "inputs": inputs, "by": by, "tolerance": tolerance, "repeat": repeat if at_most else 0}
+        asked = {"function": function, "inputs": inputs, "by": by, "tolerance": tolerance, "repeat": repeat if at_most else 0,
+                 "count": count}
         kits = self.copies.copy([*self.copies.lab_fences(), *self.copies.others()], whole=True)
         request["options"] = options | {"beside": asked | {"kits": str(kits.root / script)}}
         facts = self._start(request, self.copies.copy())

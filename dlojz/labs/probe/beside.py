@@ -90,11 +90,25 @@ class Pair:
         self.mine = mine
         self.kits_runs: list[Facts] = []
         self.sentences: list[str] = []
+        self.claims: list[tuple[Claim, tuple]] = []
 
     def says(self, sentence: str) -> None:
         """A sentence for what is verified where nothing differs."""
         if sentence and sentence not in self.sentences:
             self.sentences.append(sentence)
+
+    def holds(self, claim: Claim, *given) -> None:
+        """What comparing does not say: the claim must hold of the trainee's run, with these values beside it."""
+        self.claims.append((claim, given))
+
+    def unheld(self, mine: Facts) -> Trouble | None:
+        """The first claim that does not hold of this run."""
+        for each, given in self.claims:
+            try:
+                each.judge(mine, *given)
+            except Unmet as unmet:
+                return Trouble(unmet.saw, unmet.expected, unmet.look, unmet.look if isinstance(unmet.look, Event) else None)
+        return None
 
     def trouble(self, mine: Facts | None = None) -> Trouble | None:
         """What is wrong with the trainee's run, or with this one in its place; None where nothing is."""
@@ -111,7 +125,6 @@ class Beside(Pair):
         super().__init__(mine)
         self.kits, self.key, self.probe, self.kits_runs = kits, key, probe, kits.ranks
         self.rows: list[Row] = []
-        self.claims: list[tuple[Claim, tuple]] = []
         self.free: list[str] = []
 
     # ------------------------------------------------------------------------------------------------------- the table
@@ -127,10 +140,6 @@ class Beside(Pair):
         self.rows.append(Row(facts, look, saw, expected))
         self.says(claim)
 
-    def holds(self, claim: Claim, *given) -> None:
-        """What comparing does not say: the claim must hold of the trainee's run, with these values beside it."""
-        self.claims.append((claim, given))
-
     def may_differ(self, *facts: str) -> None:
         """These are not compared: a right answer may have others."""
         self.free += facts
@@ -145,12 +154,7 @@ class Beside(Pair):
             return self._named(*named)
         if not mine.completed:
             return Trouble(stopped=mine.cause)
-        for each, given in self.claims:
-            try:
-                each.judge(mine, *given)
-            except Unmet as unmet:
-                return Trouble(unmet.saw, unmet.expected, unmet.look, unmet.look if isinstance(unmet.look, Event) else None)
-        return self._unnamed(found[0][0]) if found else None
+        return self.unheld(mine) or (self._unnamed(found[0][0]) if found else None)
 
     def differences(self, mine: Facts) -> list[Difference]:
         compared = self._compared(mine)
@@ -228,10 +232,12 @@ class Called(Pair):
                 return self._differs(case)
         if not mine.completed:
             return Trouble(stopped=mine.cause)
+        if (unheld := self.unheld(mine)) is not None:
+            return unheld
         speed = mine.first("speed")
         if self.at_most is not None and speed and speed.ratio > self.at_most:
             return Trouble(f"`{self.function}` takes {speed.ratio:.3g} times as long as the kit's function, in the same process",
-                           f"at most {self.at_most:g} times", self.look)
+                           self.own_words.get("speed", f"at most {self.at_most:g} times"), self.look)
         return None
 
     def _differs(self, case: Event) -> Trouble:

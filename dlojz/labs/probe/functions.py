@@ -2,12 +2,14 @@
 
 ``case``   one input: name, wrong (what differs: error, kind, dtype, shape, device, value, inputs, random; empty: nothing), mine and
            kits (what it is, as text), largest (of the differences, of values), at (where that is), line and file of an error
+           With ``count``: operations, kits_operations, how many operations of torch each call comes to
 ``speed``  mine, kits (seconds, the least of several), ratio
 ``kits``   the kit's own function has failed: error
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sys
@@ -15,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .log import Log, error
 
@@ -22,20 +25,24 @@ CLOSE = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1e-5, torch
 
 
 def run(log: Log, load: Callable, script: str, calls: str, asked: dict) -> None:
-    """``load``: imports a file under a name. ``asked``: kits (the kit's file), function, inputs, by, tolerance, repeat."""
+    """``load``: imports a file under a name. ``asked``: kits (the kit's file), function, inputs, by, tolerance, repeat, count."""
     helper = load("calls", calls)
-    theirs = _function(_kits(load, asked["kits"]), helper, asked)
+    with log.deafness():
+        theirs = _function(_kits(load, asked["kits"]), helper, asked)
     ours = _function(load(os.path.splitext(os.path.basename(script))[0], script), helper, asked)
     names = [name for name, *_ in _inputs(helper, asked)]
     for number, name in enumerate(names):
-        expected = _called(theirs, _inputs(helper, asked), number)
+        with log.deafness():
+            expected = _called(theirs, _inputs(helper, asked), number, asked["count"])
         if isinstance(expected.failure, BaseException):
             log.note("kits", error=f"{type(expected.failure).__name__}: {expected.failure}")
             return
-        found = _called(ours, _inputs(helper, asked), number)
-        log.note("case", name=name, **_compared(found, expected, asked["tolerance"], log))
+        found = _called(ours, _inputs(helper, asked), number, asked["count"])
+        counted = {"operations": found.operations, "kits_operations": expected.operations} if asked["count"] else {}
+        log.note("case", name=name, **counted, **_compared(found, expected, asked["tolerance"], log))
     if asked["repeat"]:
-        mine, kits = _times(ours, theirs, lambda: list(_inputs(helper, asked))[-1], asked["repeat"])
+        with log.deafness():
+            mine, kits = _times(ours, theirs, lambda: list(_inputs(helper, asked))[-1], asked["repeat"])
         log.note("speed", mine=mine, kits=kits, ratio=mine / kits)
 
 
@@ -69,17 +76,30 @@ def _inputs(helper, asked: dict) -> Iterator[tuple]:
 
 
 class _called:
-    def __init__(self, function: Callable, inputs: Iterator[tuple], number: int):
+    def __init__(self, function: Callable, inputs: Iterator[tuple], number: int, count: bool):
         _, self.arguments, keywords = list(inputs)[number]
         before = _copied(self.arguments)
         torch.manual_seed(1)
         self.result, self.failure = None, None
+        counting = Counting() if count else contextlib.nullcontext()
         try:
-            self.result = function(*self.arguments, **keywords)
+            with counting:
+                self.result = function(*self.arguments, **keywords)
         except Exception as failure:
             self.failure = failure
+        self.operations = counting.operations if count else None
         self.random = torch.get_rng_state().numpy().tobytes()
         self.changed = [number for number, (one, other) in enumerate(zip(before, self.arguments)) if not _equal(one, other)]
+
+
+class Counting(TorchDispatchMode):
+    """Counts the operations of torch, in the forward and the backward pass."""
+
+    operations = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        self.operations += 1
+        return operation(*args, **(kwargs or {}))
 
 
 def _compared(found: _called, expected: _called, tolerance: float | None, log: Log) -> dict:
