@@ -129,7 +129,7 @@ def _pairs(place: str, one, other) -> Iterator[tuple]:
             yield from _pairs(f"part {number + 1} of {place}" if place == "the result" else f"{place}, {number + 1}", a, b)
     elif isinstance(other, dict) and isinstance(one, dict) and one.keys() == other.keys():
         for key in other:
-            yield from _pairs(f"{key} of {place}", one[key], other[key])
+            yield from _pairs(key if place == "the result" else f"{key} of {place}", one[key], other[key])
     else:
         yield place, one, other
 

@@ -19,6 +19,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .modes import tensors
 
 MIXING = ("_to_copy", "copy_", "_foreach_copy_", "index", "index_put_", "_index_put_impl_", "record_stream", "set_")
+NO_KERNEL = ("histogram", "_histogramdd_bin_edges", "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors")  # of CUDA
 GIGABYTE = 2**30
 
 
@@ -191,6 +192,8 @@ class Observer:
             if name.startswith(("index_put", "_index_put")):  # the indices may be elsewhere, what is put may not
                 self.together([args[0], args[2]], name)
             return
+        if name in NO_KERNEL and any(self.marks.get(tensor) is not None for tensor in tensors(args)):
+            raise NotImplementedError(f"Could not run '{operation}' with arguments from the 'CUDA' backend")
         given = [value for name, value in kwargs.items() if name != "out"]  # DDP's buckets are made where nothing is marked
         self.together([*args, *given], name)
 

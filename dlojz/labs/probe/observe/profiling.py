@@ -2,7 +2,7 @@
 
 ``profiler.made``     wait, warmup, active, repeat, skip_first (of torch.profiler.schedule; None: another schedule, or none),
                       scheduled (whether there is a schedule), activities (cpu, cuda, …), handler (whether there is an
-                      on_trace_ready), record_shapes, profile_memory, with_stack
+                      on_trace_ready), operators (whether cpu is among the activities), record_shapes, profile_memory, with_stack
 ``profiler.start``    it begins: at the entry of a `with`, or by `start()`
 ``profiler.step``     `step()` was called: number (from 1), action (what it does from here on: none, warmup, record,
                       record_and_save)
@@ -77,9 +77,10 @@ class Observer:
             given = signature.bind(profiler, *args, **kwargs).arguments
             numbers = self.schedules.get(given.get("schedule"))
             defaults = dict.fromkeys(NUMBERS) if numbers is None else {"repeat": 0, "skip_first": 0, **numbers}
+            activities = sorted(activity.name.lower() for activity in profiler.activities)
             self.log.note("profiler.made", **{name: defaults.get(name) for name in NUMBERS},
                           scheduled=given.get("schedule") is not None, handler=given.get("on_trace_ready") is not None,
-                          activities=sorted(activity.name.lower() for activity in profiler.activities),
+                          activities=activities, operators="cpu" in activities,
                           **{name: bool(given.get(name, False)) for name in FLAGS})
 
         return made
