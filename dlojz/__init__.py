@@ -29,6 +29,7 @@ _VERBS = {
     "todo": ("dlojz.training.todos", "todo"),
     "views": ("dlojz.views", "views"),
     "Chronometer": ("dlojz.training.chronometer", "Chronometer"),
+    "Training": ("dlojz.training.training", "Training"),
 }
 
 # Modules that scripts and notebooks import by name alone, `from dlojz import records`.

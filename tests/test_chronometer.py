@@ -86,7 +86,7 @@ def loop(host, gpu, timer, steps, loading=0.0, copy=1.0, forward=2.0, backward=4
         timer.update()
         gpu.work(update)
         host.sleep(launch)
-        settled += timer.next_iter(torch.tensor([8.0, 2.0, 4.0, 0.0]), images=4)
+        settled += timer.next_iter(torch.tensor([8.0, 2.0, 4.0]), images=4)
     return settled + timer.validation()
 
 
@@ -169,7 +169,7 @@ def test_nothing_is_read_before_the_device_is_lag_steps_further():
         timer.copy()
         gpu.work(0.001)
         host.sleep(0.5)  # the device keeps up
-        settled = timer.next_iter(torch.ones(4), images=1)
+        settled = timer.next_iter(torch.ones(3), images=1)
         assert [step["step"] for step in settled] == ([number - LAG] if number > LAG else [])
     assert gpu.waits == 0, "the loop was stopped to be measured"
     timer.validation()
@@ -182,7 +182,7 @@ def test_on_a_cpu_each_step_is_known_at_once():
     timer.start()
     timer.copy()
     timer.forward()
-    assert [step["step"] for step in timer.next_iter(torch.ones(4), images=1)] == [1]
+    assert [step["step"] for step in timer.next_iter(torch.ones(3), images=1)] == [1]
 
 
 def test_loss_and_accuracy_are_sums_over_all_images():
@@ -190,23 +190,29 @@ def test_loss_and_accuracy_are_sums_over_all_images():
     timer, _ = chronometer(host, FakeGpu(host))
     timer.start()
     timer.copy()
-    sums = torch.tensor([12.0, 3.0, 8.0, 0.0])
+    sums = torch.tensor([12.0, 3.0, 8.0])
     timer.next_iter(sums, images=8)
     sums.zero_()  # the training goes on with the same tensor
     (step,) = timer.validation()
     assert step["loss"] == 1.5 and step["accuracy"] == 0.375 and "stop" not in step
 
 
-def test_a_wish_to_stop_reaches_every_rank_in_the_same_step():
-    host = Time()
-    timer, _ = chronometer(host, FakeGpu(host, lag=2))
+def test_a_stop_request_is_read_when_its_step_is_settled():
+    host, asked = Time(), []
+
+    def requests():
+        asked.append(float(timer.step == 3))
+        return torch.tensor([asked[-1]])
+
+    timer, _ = chronometer(host, FakeGpu(host, lag=2), stop_requests=requests)
     timer.start()
     stopped_at = []
     for number in range(1, 8):
         timer.copy()
-        if any(step.get("stop") for step in timer.next_iter(torch.tensor([1.0, 1.0, 1.0, float(number == 3)]), images=1)):
+        sums = torch.ones(3) if number != 6 else None  # asked only where there are metrics
+        if any(step.get("stop") for step in timer.next_iter(sums, images=1)):
             stopped_at.append(number)
-    assert stopped_at == [5]
+    assert stopped_at == [5] and asked == [0, 0, 1, 0, 0, 0]
 
 
 @pytest.mark.parametrize("total, warm", [(50, 10), (20, 4), (4, 0), (None, 10)])
@@ -349,7 +355,7 @@ def test_on_a_real_gpu_the_phases_equal_the_wall():
             a @ a
         timer.update()
         a + a
-        timer.next_iter(torch.ones(4, device=device), images=1)
+        timer.next_iter(torch.ones(3, device=device), images=1)
     steps_end = timer._pending[-1].settled_by
     steps_end.synchronize()
     wall = time.perf_counter() - begun

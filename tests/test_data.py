@@ -17,11 +17,12 @@ import torch
 import torchvision.transforms.v2.functional as reference
 from patience import LIMIT
 from PIL import Image, ImageOps
-from torch.utils.data import DataLoader, SequentialSampler
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 from torchvision.transforms import RandomResizedCrop
 
 from dlojz import data
 from dlojz.system.errors import UsageError
+from dlojz.training.distributed import Processes
 
 SIZE = 32
 
@@ -550,25 +551,44 @@ class Counting(torch.utils.data.Dataset):
         return index
 
 
-def test_start_at_leaves_out_what_was_done_and_only_once():
+def test_a_resumed_epoch_leaves_out_what_was_done_and_only_once():
     dataset = Counting()
-    sampler = data.StartAt(SequentialSampler(dataset))
+    sampler = data.Resumable(SequentialSampler(dataset))
     loader = DataLoader(dataset, 2, sampler=sampler)
-    sampler.start = 6
+    sampler.begin(0, 6)
     assert torch.cat(list(loader)).tolist() == [6, 7, 8, 9] == dataset.loaded
     assert torch.cat(list(loader)).tolist() == list(range(10))
     assert len(sampler) == 10 and len(loader) == 5
 
 
-def test_start_at_with_a_distributed_sampler():
+def test_a_resumed_epoch_has_the_order_that_it_had_before():
+    order = torch.Generator()
+    sampler = data.Resumable(RandomSampler(range(10), generator=order), None, order, seed=3)
+    epochs = []
+    for epoch in (0, 1):
+        sampler.begin(epoch)
+        epochs.append(list(sampler))
+    assert epochs[0] != epochs[1] and sorted(epochs[0]) == sorted(epochs[1]) == list(range(10))
+    sampler.begin(1, 4)
+    assert list(sampler) == epochs[1][4:]
+
+
+def test_a_resumable_distributed_sampler():
     inner = torch.utils.data.DistributedSampler(range(10), num_replicas=2, rank=1)
-    sampler = data.StartAt(inner)
+    sampler = data.Resumable(inner)
     sampler.set_epoch(3)
     assert inner.epoch == 3
     whole = list(sampler)
-    sampler.start = 2
+    sampler.begin(0, 2)
     assert list(sampler) == whole[2:] and len(sampler) == 5
-    data.StartAt(SequentialSampler(range(3))).set_epoch(1)  # has none: nothing to do
+    data.Resumable(SequentialSampler(range(3))).set_epoch(1)  # has none: nothing to do
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_each_sample_is_validated_by_one_process(world):
+    parts = [data.part(range(10), Processes(rank, world)).indices for rank in range(world)]
+    assert sorted(itertools.chain(*parts)) == list(range(10)) and max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert [data.part(range(10), Processes(rank, world), 2).indices for rank in range(world)] == [part[:2] for part in parts]
 
 
 # The command

@@ -186,8 +186,9 @@ def test_a_last_batch_of_one_image(ask, images, drop_last, size, refused):
     steps = images // 5 if drop_last else -(-images // 5)
     with pytest.raises(UsageError, match=r"the last batch of an epoch has one image, .* in resnet18 at 32 pixels") if refused \
             else contextlib.nullcontext():
-        assert options.settle_epoch(args, steps, images) == []
-    assert options.settle_epoch(args, 3, images) == []  # a --test run that ends before that batch
+        assert options.epoch_lengths(args, steps, images, []) == [steps]
+    args = ask("--image-size", size, "-b", 5, "--test", "--test-steps", 3)[1]
+    assert options.epoch_lengths(args, steps, images, []) == [3]  # it ends before that batch
 
 
 def test_a_single_image_a_process_is_enough_for_batch_norm_over_all(ask):
@@ -196,9 +197,18 @@ def test_a_single_image_a_process_is_enough_for_batch_norm_over_all(ask):
 
 def test_accumulating_more_than_an_epoch_is_noted(ask):
     args = ask("--accumulate", 8)[1]
-    (said,) = options.settle_epoch(args, 6, 0)
-    assert said.startswith("--accumulate 8 has no effect beyond the 6 batches of an epoch")
-    assert options.settle_epoch(args, 8, 0) == []
+    notes = []
+    assert options.epoch_lengths(args, 6, None, notes) == [6]
+    assert notes[0].startswith("--accumulate 8 has no effect beyond the 6 batches of an epoch") and len(notes) == 1
+    assert options.epoch_lengths(args, 8, None, notes) == [8] and len(notes) == 1
+
+
+def test_the_last_epoch_may_be_cut_off_and_its_last_group_smaller(ask):
+    args = ask("--test", "--test-steps", 13, "--accumulate", 3)[1]
+    lengths = options.epoch_lengths(args, 8, 16, [])
+    assert lengths == [8, 5] and options.updates(args, lengths) == 3 + 2
+    with pytest.raises(UsageError, match="3 images per process are not one batch of"):
+        options.epoch_lengths(args, 0, 3, [])
 
 
 def test_more_workers_than_cores_are_noted(ask, monkeypatch):
@@ -325,7 +335,7 @@ def rows():
         yield pytest.param(row, id=row["model"], marks=[pytest.mark.long] if number % 3 else [])
 
 
-@pytest.mark.parametrize("row", rows())
+@pytest.mark.parametrize("row", list(rows()))
 def test_what_is_accepted_runs(training, training_images, row):
     argv = [*_argv(row, training_images), "--lr", "0.001", "-b", "4"]
     not_really = "import torch._dynamo\ntorch._dynamo.config.disable = True"  # compiling takes a minute: see test_train.py

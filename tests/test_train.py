@@ -33,7 +33,7 @@ def python(*words, **more) -> subprocess.CompletedProcess:
 
 
 def test_the_script_can_be_read_in_one_sitting():
-    assert len(SCRIPT.read_text().splitlines()) <= 350
+    assert len(SCRIPT.read_text().splitlines()) <= 310
 
 
 @pytest.mark.parametrize("file", sorted(SCRIPT.parent.glob("*.py")), ids=lambda file: file.name)
@@ -144,6 +144,7 @@ def test_a_checkpoint_loads_into_the_plain_model(training, world, compiled):
     same(resumed.checkpoint["model"], state)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_compile_for_real(training, tmp_path):

@@ -26,8 +26,26 @@ def test_out_of_memory_with_much_unused_is_fragmentation():
     said = failures.explain(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), card(50e9, 58.5e9))
     assert said["kind"] == "out_of_memory" and said["message"].startswith("CUDA out of memory")
     assert (said["allocated"], said["reserved"], said["total"]) == (50e9, 58.5e9, 80e9)
-    assert "8.5 GB are reserved but unused (fragmentation)" in said["advice"]
-    assert "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" in said["advice"]  # the name that every torch from 2.6 knows
+    assert "8.5 GB are reserved but not allocated (fragmentation)" in said["advice"]
+    assert f"set {failures.allocator_variable()}=expandable_segments:True" in said["advice"]
+
+
+@pytest.mark.parametrize("version, name", [("2.6.0+cu126", "PYTORCH_CUDA_ALLOC_CONF"), ("2.9.1", "PYTORCH_CUDA_ALLOC_CONF"),
+                                           ("2.11.0a0+git1", "PYTORCH_ALLOC_CONF"), ("2.14.1+cu130", "PYTORCH_ALLOC_CONF")])
+def test_the_allocators_variable_is_one_that_this_torch_obeys(monkeypatch, version, name):
+    monkeypatch.setattr(torch, "__version__", version)
+    assert failures.allocator_variable() == name
+
+
+@pytest.mark.parametrize("lost, said, named", [
+    ({1: "has not moved for 600 seconds, while the others wait for it"}, "", True),
+    ({}, "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)", True), ({}, "Timed out waiting 1800000ms", True),
+    ({1: lost_ranks.WORDLESS}, "Connection closed by peer", False),
+])
+def test_a_time_out_names_what_shows_where_each_rank_waits(lost, said, named):
+    advice = failures.lost_rank(lost, set(), said)["advice"]
+    assert ("start_debug_server" in advice) == ("torchfrtrace" in advice) == named
+    assert hasattr(torch.distributed, "debug") or "start_debug_server" not in advice
 
 
 def test_out_of_memory_with_little_unused_is_too_much():
@@ -390,7 +408,7 @@ def test_a_folder_that_will_not_do_is_said_once_by_many_ranks(training):
 @pytest.mark.parametrize("argv", [("-b", 64, "--drop-last")], ids=str)
 def test_fewer_images_than_a_batch(training, argv):
     run = training.run("run", *argv, code=2)
-    assert run.err == "train.py: 24 images are no batch of 64 a process: take a smaller --batch-size\n"
+    assert run.err == "train.py: 24 images per process are not one batch of 64: use a smaller --batch-size\n"
 
 
 def test_a_worker_that_is_killed(training):

@@ -26,6 +26,12 @@ import torchvision
 import training_models  # noqa: F401  registers small models
 from PIL import Image
 
+from dlojz.data import folders
+from dlojz.system import machine, sites
+from dlojz.training import activation_checkpointing, chronometer, options, summary
+
+_ = (activation_checkpointing, chronometer, folders, machine, options, sites, summary)  # imported once, here
+
 
 def child(request: dict) -> None:
     """Become the run: never returns."""

@@ -24,10 +24,11 @@ import numpy as np
 import torch
 from PIL import Image, UnidentifiedImageError
 from torch.nn.functional import interpolate
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Dataset, Sampler, Subset
 
 from ..system.errors import DataError, UsageError
 from ..training import records
+from ..training.distributed import Processes
 from . import photos
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
@@ -320,15 +321,31 @@ class random_batches:
         return itertools.repeat(self.batch, self.steps)
 
 
-class StartAt(Sampler):
-    """A sampler whose next iteration leaves out the first ``start`` indices of another one.
+def part(dataset: Dataset, procs: Processes, limit: int | None = None) -> Subset:
+    """The samples that this process validates, at most ``limit``. Each sample is in the part of one process, so the lengths of
+    the parts may differ by one. Their order is random, so that the first ones are of all classes, and the same in each run."""
+    mixed = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(0)).tolist()
+    return Subset(dataset, mixed[procs.rank :: procs.world_size][:limit])
 
-    A resumed run goes on where it was, and loads nothing twice. ``len`` stays that of a whole epoch.
+
+class Resumable(Sampler):
+    """A sampler whose next iteration may leave out the first indices of another one: those that a resumed run has trained on.
+
+    ``len`` stays that of a whole epoch. ``generator``: what the other one draws from, if it is seeded here; it is seeded with
+    ``seed`` and the number of the epoch. ``dataset``: one that has to know the epoch.
     """
 
-    def __init__(self, sampler: Sampler):
-        self.sampler = sampler
+    def __init__(self, sampler: Sampler, dataset: Dataset | None = None, generator: torch.Generator | None = None, seed: int = 0):
+        self.sampler, self.dataset, self.generator, self.seed = sampler, dataset, generator, seed
         self.start = 0
+
+    def begin(self, epoch: int, start: int = 0) -> None:
+        """The next iteration is of this epoch, from index ``start`` on."""
+        if self.dataset is not None:
+            self.dataset.set_epoch(epoch)
+        if self.generator is not None:
+            self.generator.manual_seed(self.seed + epoch)
+        self.start = start
 
     def __iter__(self) -> Iterator[int]:
         start, self.start = self.start, 0

@@ -385,8 +385,8 @@ def execute(folder: Path, name: str, expected: str, cell_seconds: float = 300, s
         at = cell_index
         client.timeout = max(1, min(cell_seconds, until - time.monotonic()))
 
-    client = NotebookClient(content, timeout=cell_seconds, kernel_name="python3", on_cell_start=begins,
-                            resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(content, timeout=cell_seconds, startup_timeout=cell_seconds, kernel_name="python3",
+                            on_cell_start=begins, resources={"metadata": {"path": str(folder)}})
     try:
         client.execute(env=env, stderr=subprocess.DEVNULL)  # the kernel's own; what cells write comes otherwise
     except CellExecutionError as error:

@@ -27,6 +27,7 @@ MORE = ("figures.py", "calls.py", "__init__.py")
 ENOUGH = {"right": 2, "wrong": 4}
 QUESTIONS = 3
 STUB_SECONDS = 4
+AROUND = {"stubs": "", "solved": ", beside the solutions of later labs,"}
 PARTS = ("files", "check", "notebook")  # what `test` looks at
 LONG = 30  # characters: a line of the solution that a hint must not show
 
@@ -93,13 +94,16 @@ def _unlisted(lab: Lab) -> list[str]:
 
 
 def _fences_elsewhere(lab: Lab) -> list[str]:
-    """Fences of this lab in files that its lab.toml does not name, and pairs that are damaged."""
-    found = []
+    """Fences of this lab in files that its lab.toml does not name, and fences in its files whose lab is misspelled. A fence may
+    be of no lab: the technique is there before its lab is."""
+    found, labs = [], catalogue.labs()
     for file in catalogue.files():
-        if file not in lab.files:
-            for fence in filter(lab.owns, catalogue.reference_fences(file)):
-                where = f"{catalogue.reference(file)}, line {catalogue.reference_fences(file)[fence].first}"
-                found.append(f"{where}: the fence {fence} is of this lab, but lab.toml does not name {file} in `files`")
+        for fence, at in catalogue.reference_fences(file).items():
+            where = f"{catalogue.reference(file)}, line {at.first}: the fence {fence}"
+            if lab.owns(fence) and file not in lab.files:
+                found.append(f"{where} is of this lab, but lab.toml does not name {file} in `files`")
+            elif file in lab.files and fence.split(".")[0] not in labs and (near := suggest.hint(fence.split(".")[0], labs)):
+                found.append(f"{where} is of no lab: {near.strip()}")
     return found
 
 
@@ -163,16 +167,17 @@ def _todos(lab: Lab) -> list[str]:
     found = []
     for path in files:
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-            if re.search(r"\bTODO\b", line):
-                found.append(f"{path}, line {number}: `{line.strip()[:70]}` is still to be written")
+            if todo := re.search(r"\bTODO\b.*", line):
+                found.append(f"{path}, line {number}: `{todo[0].strip()[:70]}` is still to be written")
     try:
         notebook = notebooks.read(notebooks.name_of(lab))
     except (OSError, ValueError):
         return found
     for number, cell in enumerate(notebook["cells"], 1):
         for line in "".join(cell["source"]).splitlines():
-            if re.search(r"\bTODO\b", line):
-                found.append(f"notebooks/{notebooks.name_of(lab)}, cell {number}: `{line.strip()[:70]}` is still to be written")
+            if todo := re.search(r"\bTODO\b.*", line):
+                place = f"notebooks/{notebooks.name_of(lab)}, cell {number}"
+                found.append(f"{place}: `{todo[0].strip()[:70]}` is still to be written")
     return found
 
 
@@ -207,7 +212,7 @@ def fault(answer: answers.Answer, outcome: Outcome) -> str:
 
 def proofs(name: str) -> Iterator[tuple[str, str]]:
     """Checks the stub, the solution and all answers of a lab. Yields what was tried and what is wrong with it, empty where
-    nothing is. Each right one is tried twice, with later labs stubbed and solved."""
+    nothing is. Each right one is tried with later labs stubbed and, where there are any, with later labs solved."""
     from .checking import run_check
     from .probe import Limits, Session
 
@@ -218,18 +223,19 @@ def proofs(name: str) -> Iterator[tuple[str, str]]:
         outcome = run_check(lab.id, Path(root) / "fresh")
         yield "stub", stub_fault(outcome)
         with Session(limits) as session:
-            for number, (answer, later) in enumerate(_tries([kit, *catalogue.answers(lab)])):
+            for number, (answer, later) in enumerate(_tries(lab, [kit, *catalogue.answers(lab)])):
                 folder = Path(root) / str(number)
                 folder.mkdir()
                 outcome = run_check(lab.id, laid_out(folder, lab, answer.fences, later), limits, session)
                 where = f"answers.py, line {answer.line}: " if answer.line else ""
                 wrong = fault(answer, outcome)
-                yield answer.kind, wrong and f"{where}`{answer.kind}: {answer.words}` (later labs {later}) {wrong}"
+                yield answer.kind, wrong and f"{where}`{answer.kind}: {answer.words}`{AROUND[later]} {wrong}"
 
 
-def _tries(given: Iterable[answers.Answer]) -> Iterator[tuple[answers.Answer, str]]:
+def _tries(lab: Lab, given: Iterable[answers.Answer]) -> Iterator[tuple[answers.Answer, str]]:
+    last = all(other.place <= lab.place for other in catalogue.labs().values())
     for answer in given:
-        for later in ("stubs", "solved") if answer.kind == "right" else ("stubs",):
+        for later in ("stubs", "solved") if answer.kind == "right" and not last else ("stubs",):
             yield answer, later
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
-from dlojz import todo  # noqa: F401
+from dlojz import Training, todo  # noqa: F401
 from dlojz.training import distributed, failures, options, records
 
 POINTS, CLASSES = 64, 8  # numbers in a point, classes of a task
@@ -38,13 +38,13 @@ def batches_of(procs, args):
 
 
 def train(args, procs, run, record):
-    say = failures.say if procs.is_main else lambda *text: None
+    training = Training(procs, record)
     device = torch.device("cuda", procs.local_rank % torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
     torch.manual_seed(1)
     if procs.world_size > 1:
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", device_id=device if device.type == "cuda" else None)
     record.open(distributed.same_everywhere(run))
     net = Heads(args.heads).to(device)
     # >>> ddp_advanced.unused: average gradients over the processes, though a step leaves most heads without
@@ -60,7 +60,7 @@ def train(args, procs, run, record):
     record.write("start", flush=True, args=vars(args), world_size=procs.world_size, total_steps=len(batches), warmup_steps=0)
     picked = torch.Generator().manual_seed(1)  # the same on all processes: all use the same head in a step
     sums = torch.zeros(3, device=device)  # loss, steps, correct
-    watch = failures.Watch(say, len(batches))
+    training.watch(len(batches))
     with together:  # in here no collectives but DDP's own: a process that has run out of batches answers to no others
         for step, (points, labels) in enumerate(batches, 1):
             head = int(torch.randint(args.heads, (), generator=picked))
@@ -72,7 +72,7 @@ def train(args, procs, run, record):
             optimizer.zero_grad(set_to_none=True)
             sums += torch.stack([loss.detach(), torch.ones_like(loss), (outputs.argmax(1) == label).float().mean()])
             record.write("step", step=step, images=len(label) * procs.world_size)
-            watch([])
+            training.step_done()
     failures.say(f"process {procs.rank}: {sums[1]:.0f} steps with {len(batches)} batches")
     low, high = (nn.utils.parameters_to_vector(net.parameters()).detach() for _ in range(2))
     if procs.world_size > 1:
@@ -81,7 +81,8 @@ def train(args, procs, run, record):
         dist.all_reduce(high, dist.ReduceOp.MAX)
     apart = (high - low).max().item()
     loss, taken, correct = sums.tolist()
-    say(f"{taken:.0f} steps, loss {loss / taken:.4f}, accuracy {correct / taken:.0%}; weights differ by {apart:.2g} at most")
+    training.say(f"{taken:.0f} steps, loss {loss / taken:.4f}, accuracy {correct / taken:.0%};",
+                 f"weights differ by {apart:.2g} at most")
     record.write("end", flush=True, status="completed", steps=len(batches), loss=loss / taken, apart=apart)
     if dist.is_initialized():
         dist.destroy_process_group()

@@ -11,10 +11,8 @@ Exit codes: 0, 2 wrong usage, 75 stopped by a signal with a checkpoint (go on wi
 """
 
 import argparse
-import math
-import sys
-import warnings
 from contextlib import nullcontext
+from pathlib import Path
 
 import augment
 import optimizers
@@ -23,19 +21,15 @@ import torch.distributed as dist
 import torchvision
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, Subset
+from torch.utils.data import DataLoader, DistributedSampler, RandomSampler
 
-from dlojz import data, todo  # noqa: F401
-from dlojz.system import machine
-from dlojz.system.errors import UsageError
-from dlojz.system.sites import sizes
-from dlojz.training import activation_checkpointing, checkpoint, distributed, failures, options, records, summary
-from dlojz.training.chronometer import Chronometer
+from dlojz import Training, data, sites, todo  # noqa: F401
+from dlojz.training import activation_checkpointing, distributed, failures, options, records
 
 
 # ---------------------------------------------------------------------------------------------------------- arguments
 def arguments(argv=None):
-    size = sizes()  # what is sensible on this machine: see `dlojz sites`
+    size = sites.sizes()  # what is sensible on this machine: see `dlojz sites`
     parser = options.Parser(description=__doc__.split("\n")[0], epilog=__doc__.strip().split("\n")[-1], allow_abbrev=False)
     add, switch = parser.add_argument, argparse.BooleanOptionalAction
     add("--model", default=size.model, help="a classification model of torchvision (%(default)s)")
@@ -50,8 +44,8 @@ def arguments(argv=None):
     add("--fused", action="store_true", help="update all parameters in one kernel")
     add("--schedule", choices=optimizers.SCHEDULES, default="constant")
     add("--label-smoothing", type=float, default=0.0)
-    add("--augment", choices=augment.NAMES, default="none", help="other images from those that there are (see augment.py)")
-    add("--alpha", type=float, help="of mixup and CutMix: images are shared out by Beta(alpha, alpha) (0.2 and 1)")
+    add("--augment", choices=augment.NAMES, default="none", help="how to augment the training images (see augment.py)")
+    add("--alpha", type=float, help="for mixup and CutMix: lambda is drawn from Beta(alpha, alpha) (defaults 0.2 and 1)")
     add("--seed", type=int, default=1)
     add("--test", action="store_true", help="stop after --test-steps, then a short validation")
     add("--test-steps", type=int, default=50)
@@ -63,18 +57,18 @@ def arguments(argv=None):
     add("--compile", nargs="?", const="default", metavar="MODE", choices=options.COMPILE_MODES, help="torch.compile")
     add("--num-workers", type=int, default=0, help="processes that load images; 0: the training process itself")
     add("--persistent-workers", action=switch, default=False, help="keep them between epochs")
-    add("--pin-memory", action=switch, default=False, help="hand batches over in page-locked memory")
-    add("--non-blocking", action=switch, default=False, help="copy to the device while the host goes on")
+    add("--pin-memory", action=switch, default=False, help="put batches into page-locked memory")
+    add("--non-blocking", action=switch, default=False, help="copy to the device without waiting")
     add("--prefetch-factor", type=int, help="batches that each worker prepares ahead")
     add("--drop-last", action=switch, default=False, help="leave out the last, smaller batch")
     add("--sync-bn", action="store_true", help="batch norm over the images of all processes")
-    add("--find-unused-parameters", action="store_true", help="for models that use a part of their parameters in a step")
+    add("--find-unused-parameters", action="store_true", help="for models that do not use all parameters in every step")
     add("--accumulate", type=int, default=1, metavar="N", help="update once in N batches")
     add("--metric-every", type=int, default=1, metavar="N", help="sum loss and accuracy over processes every N steps")
     add("--profile", action="store_true", help="write a torch.profiler trace of a few steps")
     add("--checkpoint-activations", action="store_true", help="compute activations again in the backward pass")
     add("--checkpoint-every", type=int, metavar="N", help="save every N steps and at the end of each epoch")
-    add("--resume", action="store_true", help="go on from the checkpoint in the run's folder, if there is one")
+    add("--resume", action="store_true", help="resume from the checkpoint in the run's folder, if it exists")
     add("--run-dir", help="where the record, checkpoint and trace go")
     add("--chronometer", action=switch, default=True, help="time the phases of each step")
     args = parser.parse_args(argv)
@@ -83,10 +77,14 @@ def arguments(argv=None):
 
 
 # ----------------------------------------------------------------------------------------------------------- training
-def train(args, procs, notes, run, record):
-    say = failures.say if procs.is_main else lambda *text: None
+def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[str], run: Path | None, record: records.Writer):
+    """Train and validate in the folder ``run`` (None: rank 0 knows it), and end the process with exit code 0, or 75 when stopped.
+
+    A batch: images, uint8 (batch, 3, size, size), with labels, int64 (batch,), or after mixing float32 (batch, classes).
+    Raises UsageError where data, model or checkpoint do not fit ``args``; StopTraining where the loss stays NaN or infinite.
+    """
     torch.manual_seed(args.seed)
-    stop_signals = failures.catch_signals()
+    training = Training(procs, record, failures.catch_signals())
 
     # >>> gpu.device: the device of this process
     device = torch.device("cuda", procs.local_rank % torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
@@ -98,17 +96,17 @@ def train(args, procs, notes, run, record):
     torch.set_float32_matmul_precision("high" if args.tf32 else "highest")
     # >>> ddp.init: the process group
     if procs.world_size > 1:
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", device_id=device if device.type == "cuda" else None)
     # <<< ddp.init
     run = record.open(distributed.same_everywhere(run))
 
     # ------------------------------------------------------------------------------------------------------------ data
     if args.data == "random":
         train_set, classes = None, 1000
-        train_loader, val_loader = (data.random_batches(args.batch_size, args.image_size, classes, steps, device, seed)
-                                    for steps, seed in ((100, procs.rank), (5, -1 - procs.rank)))
+        train_loader = data.random_batches(args.batch_size, args.image_size, classes, 100, device, seed=procs.rank)
+        val_loader = data.random_batches(args.batch_size, args.image_size, classes, 5, device, seed=-1 - procs.rank)
     else:
-        repeat = sizes().photos_repeat if args.data == "photos" else 1
+        repeat = sites.sizes().photos_repeat if args.data == "photos" else 1
         train_set = data.dataset(args.data, "train", args.image_size, args.seed, repeat, augment.of_image(args))
         val_set = data.dataset(args.data, "val", args.image_size)
         classes = len(train_set.classes)
@@ -117,7 +115,7 @@ def train(args, procs, notes, run, record):
         if procs.world_size > 1:
             sampler = DistributedSampler(train_set, seed=args.seed, drop_last=True)  # or it fills up with images twice
         # <<< ddp.sampler
-        sampler = data.StartAt(sampler)
+        sampler = data.Resumable(sampler, train_set, order, args.seed)
         # >>> dataloader: processes that prepare batches ahead, in memory that a GPU can fetch from by itself
         loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor, "pin_memory": args.pin_memory,
                    "persistent_workers": args.persistent_workers}
@@ -126,16 +124,10 @@ def train(args, procs, notes, run, record):
                     "generator": torch.Generator()}  # their own, so that they draw nothing from the model's random numbers
         train_loader = DataLoader(train_set, sampler=sampler, drop_last=args.drop_last, **loading,
                                   collate_fn=augment.in_loader(args, classes, procs.rank))
-        # Mixed, since --test looks at the first ones only. Each process validates its own part, however uneven.
-        mixed = torch.randperm(len(val_set), generator=torch.Generator().manual_seed(0)).tolist()
-        mine = mixed[procs.rank :: procs.world_size][: 5 * args.batch_size if args.test else None]
-        val_loader = DataLoader(Subset(val_set, mine), **loading)
+        val_loader = DataLoader(data.part(val_set, procs, 5 * args.batch_size if args.test else None), **loading)
     steps_per_epoch = len(train_loader)
-    if not steps_per_epoch:
-        raise UsageError(f"{len(train_set)} images are no batch of {args.batch_size} a process: take a smaller --batch-size")
-    total_steps = args.test_steps if args.test else args.epochs * steps_per_epoch
-    epoch_lengths = [min(steps_per_epoch, total_steps - first) for first in range(0, total_steps, steps_per_epoch)]
-    notes += options.settle_epoch(args, epoch_lengths[0], 0 if train_set is None else len(sampler))
+    epoch_lengths = options.epoch_lengths(args, steps_per_epoch, train_set and len(sampler), notes)
+    total_steps = sum(epoch_lengths)
 
     # ----------------------------------------------------------------------------------------------------------- model
     net = torchvision.models.get_model(args.model, weights=None, num_classes=classes, **options.for_model(args))
@@ -167,34 +159,17 @@ def train(args, procs, notes, run, record):
     smoothing = 0.0 if args.augment in augment.ALPHA else args.label_smoothing  # soft labels come smoothed
     criterion = nn.CrossEntropyLoss(label_smoothing=smoothing)
     optimizer = optimizers.make_optimizer(args.optimizer, net.parameters(), args.lr, args.mom, args.wd, args.fused)
-    updates = sum(math.ceil(steps / args.accumulate) for steps in epoch_lengths)
-    scheduler = optimizers.make_schedule(args.schedule, optimizer, args.lr, updates)
-    if args.amp == "fp16":  # its scaler may skip the first update; the schedule does not ask: that would wait for the device
-        warnings.filterwarnings("ignore", r"Detected call of `lr_scheduler\.step\(\)` before")
+    scheduler = optimizers.make_schedule(args.schedule, optimizer, args.lr, options.updates(args, epoch_lengths))
     # >>> amp.dtype: the format of the forward pass, and a scaler where small gradients would vanish
     amp_dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[args.amp]
     scaler = torch.amp.GradScaler(device.type, enabled=amp_dtype is torch.float16)
     # <<< amp.dtype
 
     parts = {"model": net, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
-    sums = torch.zeros(4, device=device)  # loss x images, correct, images, wishes to stop: on the device, so that nothing waits
-    place = {"step": 0, "epoch": 0, "position": 0, "same": options.fixed(args, procs, total_steps)}
-    if failures.to_resume(run / "checkpoint.pt", args.resume, procs.is_main):
-        checkpoint.load(run / "checkpoint.pt", parts, sums, place, procs.rank)
-    elif args.resume:
-        notes.append("--resume has no effect: there is no checkpoint in the run's folder yet")
-    step, position = place["step"], place["position"]
-    if step and checkpoint.nothing_left(run / "checkpoint.pt", step, total_steps):
-        say(f"all {total_steps} steps are done already: give more --epochs or --test-steps to go on")
-        sys.exit(0)
-    chronometer = Chronometer(record, device, total_steps=total_steps, first_step=step, phases=args.chronometer,
-                              ranges=args.profile)
-    record.write("start", flush=True, **machine.describe(device), **options.describe(args, procs), notes=notes, resumed_at=step,
-                 parameters=sum(p.numel() for p in net.parameters()), steps_per_epoch=steps_per_epoch, epochs=len(epoch_lengths),
-                 epoch_images=train_set and len(train_set), total_steps=total_steps, warmup_steps=chronometer.warmup_steps)
-    planned = f"steps {step + 1} to {total_steps}" if step < total_steps else "the last validation"
-    say(f"{args.model}, {args.data} at {args.image_size} px, {procs.world_size} x {args.batch_size} images a step on",
-        f"{device.type}, {planned}", *(f"\nnote: {note}" for note in notes))
+    sums = torch.zeros(3, device=device)  # loss x images, correct, images: on the device, so that nothing waits
+    chronometer = training.begin(args, run, device, epoch_lengths, parts, sums, notes, steps_per_epoch=steps_per_epoch,
+                                 parameters=sum(p.numel() for p in net.parameters()), epoch_images=train_set and len(train_set))
+    step, position = training.step, training.position  # of the training, of the epoch: 0, or those of the checkpoint
     # >>> profiler.start: trace a few steps out of those that will run
     profiler, left = nullcontext(), total_steps - step
     if args.profile and procs.is_main and left:
@@ -206,14 +181,11 @@ def train(args, procs, notes, run, record):
     # <<< profiler.start
 
     # ------------------------------------------------------------------------------------------------------------ loop
-    watch, stopping, saved = failures.Watch(say, total_steps), False, step
     with profiler:
-        for epoch in range(place["epoch"], len(epoch_lengths)):
+        for epoch in range(training.epoch, len(epoch_lengths)):
             model.train()
             if train_set is not None:
-                train_set.set_epoch(epoch)
-                order.manual_seed(args.seed + epoch)
-                sampler.start = position * args.batch_size  # 0, or where a resumed run stopped
+                sampler.begin(epoch, position * args.batch_size)  # at image 0, or where a resumed run stopped
                 # >>> ddp.epoch: another order in each epoch
                 if procs.world_size > 1:
                     sampler.set_epoch(epoch)
@@ -267,50 +239,32 @@ def train(args, procs, notes, run, record):
                 sums[0] += loss.detach() * len(labels)
                 sums[1] += (outputs.argmax(1) == augment.dominating(labels)).sum()
                 sums[2] += len(labels)
-                sums[3] += len(stop_signals)
                 reduce_now = last or step % args.metric_every == 0
                 # >>> ddp.metrics: sums over all processes, not a mean of means
                 if procs.world_size > 1 and reduce_now:
                     dist.all_reduce(sums)
                 # <<< ddp.metrics
-                settled = chronometer.next_iter(sums if reduce_now else None, epoch=epoch, lr=lr,
-                                                images=len(labels) * procs.world_size)
-                stopping = watch(settled) or stopping or (procs.world_size == 1 and bool(stop_signals))
-                if reduce_now:
-                    sums.zero_()
+                total = sums if reduce_now else None
+                settled = chronometer.next_iter(total, epoch=epoch, lr=lr, images=len(labels) * procs.world_size)
                 # >>> profiler.step: tell the profiler that a step is over
                 if args.profile and procs.is_main:
                     profiler.step()
                 # <<< profiler.step
-                if args.profile:
-                    chronometer.start()  # the trace may just have been written: that is no part of a step
-                place |= {"step": step, "epoch": epoch, "position": position}  # saved after an update: gradients are not
-                if update_now and (stopping or (args.checkpoint_every and (last or step - saved >= args.checkpoint_every))):
-                    stopping = watch(chronometer.pause()) or stopping  # the steps it holds are in the record before it
-                    checkpoint.save(run / "checkpoint.pt", parts, sums, place, procs, record)
-                    saved = step
-                    chronometer.start()
-                if last or (stopping and update_now):
+                training.step_done(settled, sums, reduced=reduce_now, updated=update_now)
+                if training.should_save():
+                    training.save()
+                if last or (training.stop and update_now):
                     break
-            stopping = watch(chronometer.validation()) or stopping
-            if stopping and saved < step:  # a GPU's steps are settled late, and a wish to stop heard late
-                checkpoint.save(run / "checkpoint.pt", parts, sums, place, procs, record)
-            if stopping:
+            training.epoch_done(chronometer.validation())
+            if training.stop:
                 break
             found = validate(net, val_loader, nn.CrossEntropyLoss(), device, amp_dtype, procs)  # never smoothed
-            watch.validated(found, train_set and val_set.folder)
-            record.write("validation", step=step, epoch=epoch, **found, seconds=chronometer.stop())
-            say("validation after step {}: loss {loss:.4f}, accuracy {accuracy:.1%} of {images} images".format(step, **found))
+            training.validated(found, train_set and val_set.folder)
             position = 0
-    record.write("end", flush=True, status="stopped" if stopping else "completed", steps=step, **machine.peak_memory(device),
-                 **chronometer.energy(procs.world_size), trace=(run / "trace.json.gz").exists())
-    say(summary.text(records.read(run)))
-    if dist.is_initialized():
-        dist.destroy_process_group()
-    sys.exit(failures.RESUME if stopping else 0)  # and no return, which would wait for a loader's workers that hang
+    training.end()
 
 
-def accumulating(model, more_to_come):
+def accumulating(model: nn.Module, more_to_come: bool):
     """A context in which DDP keeps gradients to itself while more batches of the group follow."""
     # >>> ddp_advanced.no_sync: forward and backward pass belong inside
     return model.no_sync() if more_to_come and isinstance(model, DistributedDataParallel) else nullcontext()
@@ -319,8 +273,12 @@ def accumulating(model, more_to_come):
 
 # ------------------------------------------------------------------------------------------------------------ validation
 @torch.no_grad()
-def validate(net, loader, criterion, device, amp_dtype, procs):
-    """Loss, accuracy and number of images over all processes."""
+def validate(net: nn.Module, loader: DataLoader | data.random_batches, criterion: nn.Module, device: torch.device,
+             amp_dtype: torch.dtype | None, procs: distributed.Processes) -> dict[str, float]:
+    """``loss`` per image, ``accuracy`` (0 to 1) and number of ``images`` (0: none can be read) over the batches of all processes.
+
+    All processes call. Batches are those of `train`; one that died raises RuntimeError in the others.
+    """
     net.eval()
     sums = torch.zeros(3, device=device, dtype=torch.float64)
     # >>> ddp.buffers: batch norm statistics differ from process to process: all validate those of rank 0

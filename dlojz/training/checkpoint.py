@@ -14,12 +14,12 @@ from .records import Writer
 def save(path: Path, parts: dict, sums: torch.Tensor, place: dict, procs: distributed.Processes, record: Writer) -> None:
     """All that a resumed run needs, written beside and renamed: a kill at any moment leaves the last good one.
 
-    ``parts``: what has a ``state_dict``, by name. ``sums``: what this rank has added up and not reduced yet; the last of them are
-    wishes to stop, which would stop the resumed run as well, and are left out. ``place``: where the training stands, and under
-    ``same`` what a resumed run must not change. All ranks call; rank 0 writes.
+    ``parts``: what has a ``state_dict``, by name. ``sums``: what this rank has added up and not reduced yet. ``place``: where the
+    training stands (``step``, ``epoch``, ``position``), and under ``same`` what a resumed run must not change. All ranks call;
+    rank 0 writes.
     """
     mine = {"random": torch.get_rng_state(), "random_cuda": torch.cuda.get_rng_state() if sums.is_cuda else None,
-            "sums": sums[:-1].tolist()}
+            "sums": sums.tolist()}
     ranks = distributed.from_everyone(mine)
     if procs.is_main:
         state = {name: part.state_dict() for name, part in parts.items()} | {"place": place, "ranks": ranks}
@@ -27,21 +27,21 @@ def save(path: Path, parts: dict, sums: torch.Tensor, place: dict, procs: distri
     records.tell("saved", path=path, step=place["step"])
 
 
-def load(path: Path, parts: dict, sums: torch.Tensor, place: dict, rank: int) -> None:
-    """Puts back what `save` wrote; on the CPU first, or every process would take memory on GPU 0.
+def load(path: Path, parts: dict, sums: torch.Tensor, fixed: dict, rank: int) -> dict:
+    """Puts back what `save` wrote, and returns its ``place``; on the CPU first, or every process would take memory on GPU 0.
 
-    Raises UsageError where the file is damaged, or of a run with other settings.
+    ``fixed``: what must be the same as in the run that saved it. Raises UsageError where it is not, or the file is damaged.
     """
     state = failures.read_safely(path, lambda file: torch.load(file, map_location="cpu", weights_only=True))
-    options.refuse_other(path, state["place"]["same"], place["same"])
-    place |= state["place"]
+    options.refuse_other(path, state["place"]["same"], fixed)
     for name, part in parts.items():
         part.load_state_dict(state[name])
     mine = state["ranks"][rank]
-    sums[:-1] = torch.tensor(mine["sums"])
+    sums.copy_(torch.tensor(mine["sums"]))
     torch.set_rng_state(mine["random"])
     if sums.is_cuda:
         torch.cuda.set_rng_state(mine["random_cuda"])
+    return state["place"]
 
 
 def nothing_left(path: Path, step: int, total_steps: int) -> bool:

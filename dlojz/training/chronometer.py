@@ -29,7 +29,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..system.machine import gpu_uuid, memory_with_workers
 from . import distributed, records
@@ -95,8 +95,9 @@ class CudaClock:
 @dataclass
 class _Step:
     fields: dict
-    sums: object
-    marks: list = field(default_factory=list)  # (phase that begins, mark), the last one closes the step
+    marks: list  # (phase that begins, mark), the last one closes the step
+    sums: object = None
+    stop: object = None  # above 0 where a process has a stop request
     settled_by: object = None  # the mark after which marks and sums can be read
     loading: float = 0.0
 
@@ -107,12 +108,13 @@ class Chronometer:
     ``record``: a ``records.Writer``. ``device``: a ``torch.device``, or ``clock``: an object like ``HostClock``.
     ``total_steps``: how many steps the run plans, from which the number of warm-up steps follows. ``phases=False`` times whole
     steps only. ``ranges=True`` names the phases in a ``torch.profiler`` trace. ``sums`` given to ``next_iter`` is a tensor
-    ``(4,)`` on the device: loss summed over images, correct answers, images, and anything above 0 where a process wants to stop.
-    ``memory`` is asked once, in the last step of the warm-up, for fields that say what process and loader hold.
+    ``(3,)`` on the device: loss summed over images, correct answers, images. ``stop_requests`` is called in the steps that have
+    sums, and returns a tensor ``(1,)``; where that is above 0 the step is returned, and recorded, with ``stop``. ``memory`` is
+    called once, in the last step of the warm-up, and returns fields that say what process and loader hold.
     """
 
     def __init__(self, record, device=None, clock=None, total_steps=None, first_step=0, phases=True, ranges=False,
-                 meter=None, host=time.perf_counter, memory=memory_with_workers):
+                 meter=None, host=time.perf_counter, memory=memory_with_workers, stop_requests=None):
         self.record = record
         self.clock = clock or (CudaClock() if device is not None and device.type == "cuda" else HostClock())
         self.host = host
@@ -123,6 +125,7 @@ class Chronometer:
         self._meter = meter or EnergyMeter(gpu_uuid(device) if device is not None else None)
         self._energy_from = self._energy_to = self._asking = None
         self._timed_seconds, self._timed_images = 0.0, 0
+        self._stop_requests = stop_requests
         self._memory, self._memory_at, self._memory_found = memory, max(first_step + 1, self._warm_at), {}
         self._ranges = ranges
         self._range = None
@@ -168,12 +171,15 @@ class Chronometer:
         """
         self.step += 1
         records.tell("step", sums=sums, **fields)
+        stop = self._stop_requests() if self._stop_requests and sums is not None else None
         end = self.clock.mark()
         self._marks.append((None, end))
-        step = _Step({"step": self.step, **fields, **self._memory_found}, None, self._marks, end, self._loading)
+        step = _Step({"step": self.step, **fields, **self._memory_found}, self._marks, settled_by=end, loading=self._loading)
         self._memory_found = {}
         if sums is not None:
-            step.sums, step.settled_by = self.clock.fetch(sums), self.clock.mark()  # a mark that comes after the copy
+            step.sums = self.clock.fetch(sums)
+            step.stop = None if stop is None else self.clock.fetch(stop)
+            step.settled_by = self.clock.mark()  # a mark that comes after the copies
         self._pending.append(step)
         self._marks = [("idle", end)]
         self._loading = 0.0
@@ -255,9 +261,9 @@ class Chronometer:
                 seconds[phase] = seconds.get(phase, 0.0) + self.clock.between(first, last)
         event.update((name, round(value, 7)) for name, value in seconds.items())
         if step.sums is not None:
-            loss, correct, images, stop = step.sums.tolist()
+            loss, correct, images = step.sums.tolist()
             event["loss"], event["accuracy"] = (loss / images, correct / images) if images else (None, None)
-            if stop:
+            if step.stop is not None and step.stop.item():
                 event["stop"] = True
         if event["step"] <= self._warm_at:
             event["warmup"] = True

@@ -94,12 +94,28 @@ def lost_rank(lost: dict[int, str], over: set[int], message: str = "") -> dict:
              "advice": "Another process of this job ended or hangs: look for the first error in its part of the log."}
     if lost:
         named = "; ".join(f"rank {rank} {words}" for rank, words in sorted(lost.items())[:4])
-        return found | {"message": f"{named}. {message}".strip(), "lost": sorted(lost)}
+        found |= {"message": f"{named}. {message}".strip(), "lost": sorted(lost)}
+    if _timed_out(found["message"]):
+        found["advice"] = f"{found['advice']} {_recorders()}"
+    if lost:
+        return found
     if over:
         ranks = f"rank{'s' * (len(over) > 1)} {', '.join(map(str, sorted(over)[:8]))}"
         return found | {"message": f"{ranks} had ended already, without an error. {message}".strip(), "lost": sorted(over),
                         "advice": "All processes need the same number of steps: give them as many batches, or join them."}
     return found
+
+
+def _timed_out(message: str) -> bool:
+    return bool(re.search(r"has not moved|timed? ?-?out", message.lower()))
+
+
+def _recorders() -> str:
+    """What shows in which collective each rank waits, in this version of torch: its debug server (from 2.10), and with NCCL the
+    flight recorder, which records by itself from 2.14 on, but writes to a file only where it is told to."""
+    server = "call torch.distributed.debug.start_debug_server() on all ranks, or " if _torch_version() >= (2, 10) else ""
+    return (f"To see in which collective each rank waits, {server}set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and "
+            "TORCH_NCCL_DUMP_ON_TIMEOUT=1 (NCCL's flight recorder) and read its files with `torchfrtrace`.")
 
 
 def _is_out_of_memory(error) -> bool:
@@ -115,9 +131,20 @@ def _memory_advice(memory) -> dict:
         return {"advice": smaller}
     unused = memory["reserved"] - memory["allocated"]
     if unused > 0.1 * memory["total"]:
-        return {**memory, "advice": f"{unused / 1e9:.1f} GB are reserved but unused (fragmentation): set "
-                f"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. {smaller}"}
+        return {**memory, "advice": f"{unused / 1e9:.1f} GB are reserved but not allocated (fragmentation): set "
+                f"{allocator_variable()}=expandable_segments:True. {smaller}"}
     return {**memory, "advice": smaller}
+
+
+def allocator_variable() -> str:
+    """The environment variable with the settings of torch's allocator on GPUs. torch 2.9 has renamed it, but ignores this setting
+    under the new name (pytorch/pytorch#183387); 2.11 does not."""
+    return "PYTORCH_ALLOC_CONF" if _torch_version() >= (2, 11) else "PYTORCH_CUDA_ALLOC_CONF"
+
+
+def _torch_version() -> tuple[int, ...]:
+    version = re.match(r"(\d+)\.(\d+)", sys.modules["torch"].__version__) if "torch" in sys.modules else None
+    return tuple(map(int, version.groups())) if version else (0, 0)
 
 
 def _device_memory() -> dict | None:

@@ -41,14 +41,14 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
     refuse |= {
         "--num-workers must not be negative": args.num_workers < 0,
         "--data needs a folder, photos or random": not args.data.strip(),
-        # A process learns in the sums that another one was told to stop: Slurm's warning comes a minute before the end.
+        # Processes tell each other of stop requests in steps with metrics: Slurm's warning comes a minute before the end.
         "--metric-every is at most 50 with several processes": procs.world_size > 1 and args.metric_every > 50,
         f"--lr and --wd must be numbers from 0 to {LARGEST:g}": not all(0 <= x <= LARGEST for x in (args.lr or 0, args.wd)),
-        "--mom lies between 0 and 1": not 0 <= args.mom < 1,
-        "--seed lies between 0 and 2**32": not 0 <= args.seed < 2**32,
+        "--mom must be between 0 and 1": not 0 <= args.mom < 1,
+        "--seed must be between 0 and 2**32": not 0 <= args.seed < 2**32,
         "--clip-grad must be a number above 0": args.clip_grad is not None and not 0 < args.clip_grad < math.inf,
         "--alpha must be a number above 0": args.alpha is not None and not 0 < args.alpha < math.inf,
-        "--label-smoothing lies between 0 and 1": not 0 <= args.label_smoothing <= 1,
+        "--label-smoothing must be between 0 and 1": not 0 <= args.label_smoothing <= 1,
         f"--model {shlex.quote(args.model)} is not a classification model of torchvision: try "
         f"{', '.join(suggest.names(args.model, models, 3) or USUAL)}": args.model not in models,
         f"--model {args.model} takes an --image-size that {_patch(args.model)} divides": args.image_size % _patch(args.model) > 0,
@@ -60,7 +60,7 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
         "--sync-bn needs GPUs: torch's SyncBatchNorm has no CPU version": args.sync_bn and on_cpu,
         "--find-unused-parameters needs more than one process: start with torchrun or srun":
             args.find_unused_parameters and procs.world_size == 1,
-        "--resume needs --run-dir: the folder of the run to go on with":
+        "--resume needs --run-dir, the folder of the run to resume":
             args.resume and not (args.run_dir or os.environ.get("DLOJZ_RUN")),
         # CUDA graphs replay in fixed memory, and gradient accumulation keeps what one replay left there for the next.
         f"--compile {args.compile} does not go with --accumulate: take another mode":
@@ -103,15 +103,26 @@ def for_model(args) -> dict:
     return {"input_size": (args.image_size, args.image_size)} if args.model == "maxvit_t" else {}
 
 
-def settle_epoch(args, steps: int, images: int) -> list[str]:
-    """The same as `settle`, once it is known how many steps an epoch has and of how many images each process is to read in it
-    (0: there is no loader)."""
-    if steps * args.batch_size - images == args.batch_size - 1:
+def epoch_lengths(args, steps: int, images: int | None, notes: list[str]) -> list[int]:
+    """The number of steps of each epoch; --test-steps may cut off the last. ``steps``, ``images``: those of a whole epoch in this
+    process (None: there is no loader). ``notes`` get what has no effect here, as in `settle`. Raises UsageError where the images
+    are too few."""
+    if not steps:
+        raise UsageError(f"{images} images per process are not one batch of {args.batch_size}: use a smaller --batch-size")
+    total = args.test_steps if args.test else args.epochs * steps
+    lengths = [min(steps, total - first) for first in range(0, total, steps)]
+    if images is not None and lengths[0] * args.batch_size - images == args.batch_size - 1:
         refuse_shape(args, 1)
-    if args.accumulate > steps:
-        return [f"--accumulate {args.accumulate} has no effect beyond the {steps} batches of an epoch, but the default --lr is "
-                f"for {args.accumulate}"]
-    return []
+    if args.accumulate > lengths[0]:
+        notes.append(f"--accumulate {args.accumulate} has no effect beyond the {lengths[0]} batches of an epoch, but the default "
+                     f"--lr is for {args.accumulate}")
+    return lengths
+
+
+def updates(args, lengths: list[int]) -> int:
+    """How often the optimizer steps in epochs of these lengths: the last group of an epoch may have fewer than --accumulate
+    batches."""
+    return sum(math.ceil(steps / args.accumulate) for steps in lengths)
 
 
 def refuse_shape(args, images: int) -> None:
@@ -175,6 +186,11 @@ def _patch(model: str) -> int:
     if model.startswith("vit_"):
         return int(model.rpartition("_")[2])
     return 224 if model == "maxvit_t" else 1
+
+
+def title(args, procs) -> str:
+    """A run in a few words."""
+    return f"{args.model}, {args.data} at {args.image_size} px, {procs.world_size} x {args.batch_size} images a step"
 
 
 def describe(args, procs) -> dict:

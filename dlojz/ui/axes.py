@@ -175,13 +175,14 @@ def thinned(points: Sequence[tuple[float, float]], most: int = POINTS) -> tuple[
     return means, bands if size > 1 else []
 
 
-def shares(spans: Sequence[Span], begin: float, end: float, columns: int) -> dict[str, list[float]]:
+def shares(spans: Sequence[Span], begin: float, end: float, columns: int,
+           kind: Callable = lambda span: span.what) -> dict[str, list[float]]:
     """For each kind of span which part of each of so many columns of time it takes, 0 to 1."""
     found: dict[str, list[float]] = {}
     width = (end - begin) / columns
     for span in spans:
         start, until = max(0.0, (span.begin - begin) / width), min((span.end - begin) / width, columns)
-        row = found.setdefault(span.what, [0.0] * columns)
+        row = found.setdefault(kind(span), [0.0] * columns)
         first, last = min(int(start), columns - 1), min(int(until), columns - 1)
         if first == last:
             row[first] += until - start
@@ -279,7 +280,7 @@ def headed(axes, title: str, y: str, aside: str = "", lift: float = 0.0) -> None
     if title:
         boxes.say((left, high + (32 if y else 10)), title, "left", True, size=PLAIN)
         if aside:
-            boxes.say((left + wide(title, PLAIN) + 16, high + 10), aside, "left", opacity=0.75)
+            boxes.say((left + 1.1 * wide(title, PLAIN) + 16, high + 10), aside, "left", opacity=0.75)
     if y:
         boxes.say((left, high + 12), y, "left", not title, size=PLAIN if not title else SMALL, opacity=1 if not title else 0.85)
 
@@ -502,19 +503,11 @@ def spans_of(axes, boxes: Boxes, spans, y, high, begin, end, second, picked) -> 
 def columns_of(axes, boxes: Boxes, spans, y, high, begin, end, second, picked) -> None:
     """Many spans: how much of each column of two pixels each kind takes, one kind upon the other."""
     columns = max(10, round(axes.bbox.width / 2))
-    kinds: dict[str, tuple[str, str, bool]] = {}
-    named = []
-    for span in spans:
-        colour = span.colour or picked.get(span.what) or GREY
-        key = f"{span.what}|{colour}|{span.faint}"
-        kinds[key] = (span.what, colour, span.faint)
-        named.append(span._replace(what=key))
     edges = [column * (end - begin) / columns / second for column in range(columns + 1)]
     low = [0.0] * columns
-    found = shares(named, begin, end, columns)
-    for key in kinds:
-        upper = [min(1.0, round(a + b, 4)) for a, b in zip(low, found[key])]
-        what, colour, faint = kinds[key]
+    found = shares(spans, begin, end, columns, lambda span: (span.what, span.colour or picked.get(span.what) or GREY, span.faint))
+    for (what, colour, faint), taken in found.items():
+        upper = [min(1.0, round(a + b, 4)) for a, b in zip(low, taken)]
         below, above = ([y + high * (1 - part) for part in (*row, row[-1])] for row in (low, upper))
         axes.fill_between(edges, below, above, step="post", color=ink(colour), alpha=FAINT if faint else 1, linewidth=0,
                           gid=what or None)

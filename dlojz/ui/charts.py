@@ -115,7 +115,7 @@ class Chart:
                 across = self.width / len(row)
                 for column, panel in enumerate(row):
                     left, right, above, _ = panel.room
-                    x, y, wide = column * across + left, top + above, across - left - right
+                    x, y, wide = column * across + left, top + above, max(1.0, across - left - right)
                     box = (x / self.width, 1 - (y + panel.height) / tall, wide / self.width, panel.height / tall)
                     axes = figure.add_axes(box)
                     blank(axes)
@@ -319,7 +319,7 @@ def bars(rows: Sequence[Bar | tuple], *, unit: str = "", baseline: str | tuple[s
                 middle = (at + 0.5) * high
                 box(axes, least, middle - 0.33 * high, value - least, 0.66 * high, *look)
                 py = axes.bbox.height - middle - 4
-                boxes.say((boxes.at(bar.high if spread else value, 0)[0] + 7, py), said(bar), "left", True)
+                boxes.say((boxes.at(bar.high if spread else value, 0)[0] + 7, py), cut(said(bar), behind), "left", True)
                 boxes.say((-10, py), cut(bar.name, room - 12), "right")
                 if spread:
                     stroke(axes, (bar.low, bar.high), (middle, middle), INK, 2)
@@ -328,8 +328,8 @@ def bars(rows: Sequence[Bar | tuple], *, unit: str = "", baseline: str | tuple[s
         elif base:
             stroke(axes, [base[1]] * 2, [0, len(given) * high], INK, 1.5, 0.8, (6, 4), f"{base[0]}: {say(base[1])}")
 
-    room = left if left is not None else 14 + min(260, max((wide(bar.name) for bar in given), default=0))
-    behind = 16 + 1.06 * max((wide(said(bar)) for bar in given), default=0)
+    room = left if left is not None else 14 + min(0.29 * width, max((wide(bar.name) for bar in given), default=0))
+    behind = min(0.4 * width, 16 + 1.06 * max((wide(said(bar)) for bar in given), default=0))
     around = (48, 14, 26, 30) if vertical else (room, behind, 24 if title else 2, 4)
     panel = Panel(height if vertical else max(1, len(given)) * high, around, draw)
     cells = [[bar.name, said(bar), *([f"{say(bar.low)} to {say(bar.high)}" if bar.low is not None else ""]
@@ -376,7 +376,7 @@ def stacked(rows: Sequence[tuple[str, Mapping[str, float] | Sequence[tuple[str, 
                 if not value:
                     continue
                 share = f"{value / whole:.0%}" if whole else ""
-                tip = f"{name + ': ' if name else ''}{part} {say(value)}{unit_}, {share}"
+                tip = f"{name + ', ' if name else ''}{part}: {say(value)}{unit_}, {share}"
                 box(axes, begin, middle - thick / 2, value, thick, picked[part], FAINT if part in faint else 1.0, tip)
                 words = {"share": share, "value": say(value)}.get(inside, "")
                 if words and value / most * axes.bbox.width > 1.06 * wide(words) + 8:
@@ -384,18 +384,19 @@ def stacked(rows: Sequence[tuple[str, Mapping[str, float] | Sequence[tuple[str, 
                     boxes.say((boxes.at(begin + value / 2, 0)[0], py), words, bold=True, colour=colour)
                 begin += value
             if total and whole:
-                boxes.say((boxes.at(whole, 0)[0] + 8, py), say(whole) + unit_, "left", True)
+                boxes.say((boxes.at(whole, 0)[0] + 8, py), cut(say(whole) + unit_, behind), "left", True)
             boxes.say((-10, py), cut(name, left - 12), "right")
         if limit:
             stroke(axes, [limit[1]] * 2, [0, len(given) * high], BAD, 2, dash=(8, 6), clip=False)
             boxes.say((boxes.at(limit[1], 0)[0] - 4, axes.bbox.height + 5), f"{limit[0]} {say(limit[1])}{unit_}", "right", True)
 
-    left = 14 + min(260, max((wide(name) for name, _ in given), default=0)) if any(name for name, _ in given) else 1
-    behind = 14 + 1.06 * max((wide(say(whole) + unit_) for whole in sums), default=0) if total else 24 if axis else 1
+    left = 14 + min(0.29 * width, max((wide(name) for name, _ in given), default=0)) if any(name for name, _ in given) else 1
+    longest = max((wide(say(whole) + unit_) for whole in sums), default=0)
+    behind = min(0.4 * width, 14 + 1.06 * longest) if total else 24 if axis else 1
     room = (left, behind, 24 if title or limit else 2, 46 if axis else 4)
     lines_ = [title] if title else []
     for (name, parts), whole in zip(given, sums):
-        detail = ", ".join(f"{part} {say(value)}" for part, value in parts if value)
+        detail = ", ".join(f"{part} {say(value)}" for part, value in parts if value) if len(parts) > 1 else ""
         lines_.append(f"  {name + ': ' if name else ''}{say(whole)}{unit_}" + (f" ({detail})" if detail else ""))
     lines_ += [f"  {limit[0]}: {say(limit[1])}{unit_}"] if limit else []
     names = [(part, picked[part] + ("73" if part in faint and picked[part] != INK else "")) for part in parts_]
@@ -446,7 +447,7 @@ def timeline(lanes: Sequence[Lane], *, title: str = "", begin: float | None = No
         for bracket in brackets:
             bracket_of(axes, boxes, bracket, begin, second)
 
-    room = left if left is not None else 16 + min(240, 1.06 * max((wide(lane.name) for lane in lanes), default=0))
+    room = left if left is not None else 16 + min(0.27 * width, 1.06 * max((wide(lane.name) for lane in lanes), default=0))
     above = (24 if title or aside else 2) + (20 if brackets else 0)
     said = [title or "timeline"]
     for lane in lanes:
@@ -486,7 +487,7 @@ def cells(values: Sequence[Sequence[float | None]], *, rows: Sequence[str], colu
                 if wide(say(value)) < across:
                     boxes.say(((column + 0.5) * across, py), say(value), bold=True)
 
-    left = 14 + min(260, max((wide(name) for name in rows), default=0))
+    left = 14 + min(0.29 * width, max((wide(name) for name in rows), default=0))
     head = f"{title}, {unit}" if title and unit else title or unit
     twin = "\n".join(filter(None, (head, _table(["", *columns], [[name, *map(say, row)] for name, row in zip(rows, values)]))))
     return Chart(title or "cells", [[Panel(max(1, len(rows)) * tall, (left, 4, 46 if title else 22, 4), draw)]], twin, (), width)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..system.errors import UsageError
@@ -40,10 +40,19 @@ section {{ margin: 0 0 44px }}
 
 
 class View:
-    """A view of runs: `print` gives the text, a notebook shows the page, `save` writes it as one HTML file."""
+    """A view of runs: `print` gives the text, a notebook shows the page, `save` writes it as one HTML file.
 
-    def __init__(self, title: str, text: str, page: str):
-        self.title, self.text, self.page = title, text, page
+    ``page``: HTML, or what makes it once it is looked at: who prints the text does not wait for matplotlib.
+    """
+
+    def __init__(self, title: str, text: str, page: str | Callable[[], str]):
+        self.title, self.text, self._made = title, text, page
+
+    @property
+    def page(self) -> str:
+        if not isinstance(self._made, str):
+            self._made = self._made()
+        return self._made
 
     def __repr__(self) -> str:
         return self.text

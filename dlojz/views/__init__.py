@@ -17,15 +17,15 @@ as text with the same numbers, and `save("file.html")` writes it as a page.
 import sys
 
 from ..ui.page import View
-from .board import dashboard
-from .collectives import communications
-from .comparison import compare
-from .lines import curves
-from .memory import memory_sweep
+from .communications import communications
+from .compare import compare
+from .curves import curves
+from .dashboard import dashboard
+from .memory_sweep import memory_sweep
+from .report import report
 from .scaling import scaling
-from .steps import timeline
-from .together import report
-from .traced import trace
+from .timeline import timeline
+from .trace import trace
 
 __all__ = ["View", "communications", "compare", "curves", "dashboard", "memory_sweep", "report", "scaling", "timeline", "trace"]
 

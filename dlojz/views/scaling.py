@@ -11,7 +11,7 @@ from ..ui import charts, page, words
 from ..ui.charts import Line, Mark
 from ..ui.page import View
 from ..ui.palette import GREY, NAMES, SPEED
-from . import alike
+from . import comparable
 
 LONGER = 0.05  # of a step: less than that is noise
 SPREAD = 1.5  # runs of the same differ by chance, but not that much
@@ -34,16 +34,19 @@ def scaling(*jobs) -> View:
                     page.headline(title.capitalize()) + "".join(map(page.quiet, left_out)))
     own, others, notes = one_curve(known)
     head, cells = table(own, others)
-    said = [*findings(own), *notes, *alike.not_completed([*own, *others]), *left_out]
-    body = page.headline("Speed against the number of processes", runs.what(*own)) + _figure(own, others)
-    body += page.table_html(head, cells)
-    body += "".join(f'<div style="margin: 3px 0">{page.html.escape(line)}</div>' for line in said)
+    said = [*findings(own), *notes, *comparable.not_completed([*own, *others]), *left_out]
+
+    def body() -> str:
+        below = "".join(f'<div style="margin: 3px 0">{page.html.escape(line)}</div>' for line in said)
+        return page.headline("Speed against the number of processes", runs.what(*own)) + _figure(own, others) \
+            + page.table_html(head, cells) + below
+
     return View(title, "\n".join([f"{title}: {runs.what(*own)}", page.table(head, cells), *said]), body)
 
 
 def one_curve(known: Sequence[Run]) -> tuple[list[Run], list[Run], list[str]]:
     """Runs with the same batch for each process, or for all of them together; the others, and what separates them."""
-    curves = [alike.curve(known, _processes, lambda run, base, same=same: alike.differences(run, base, same))
+    curves = [comparable.curve(known, _processes, lambda run, base, same=same: comparable.differences(run, base, same))
               for same in ("batch_size", "global_batch")]
     own, others, notes = max(curves, key=lambda curve: len({_processes(run) for run in curve[0]}))
     return sorted(own, key=_processes), sorted(others, key=_processes), notes
@@ -62,9 +65,9 @@ def _why_not(run: Run) -> str:
         return run.unreadable
     if not run.start and not run.record.steps:
         yet = " yet" if run.state in ("PENDING", "RUNNING") else ""
-        return f"nothing is recorded{yet} ({alike.state(run)})"
+        return f"nothing is recorded{yet} ({comparable.state(run)})"
     why = "no step of it was timed" if run.start.get("world_size") else "its record does not say how many processes it had"
-    return f"{why} ({alike.state(run)})"
+    return f"{why} ({comparable.state(run)})"
 
 
 def fastest(known: Sequence[Run]) -> dict[int, Run]:

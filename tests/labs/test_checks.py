@@ -14,11 +14,17 @@ from dlojz.labs.probe import Limits, Session
 
 LABS = [lab for lab in catalogue.labs().values() if (lab.folder / "check.py").exists()]
 LIMITS = Limits(seconds=60)  # the tests may share their cores with others
+LATER = ["stubs", pytest.param("solved", marks=pytest.mark.long)]  # what stands in the fences of later labs
+
+
+A_DOZEN = 12  # wrong answers of each lab that `make test` tries: `make test-all` tries the rest
 
 
 def answers(kind):
-    return [pytest.param(lab, answer, id=f"{lab.id}-{answer.name}")
-            for lab in LABS for answer in catalogue.answers(lab) if answer.kind == kind]
+    for lab in LABS:
+        given = [answer for answer in catalogue.answers(lab) if answer.kind == kind]
+        for number, answer in enumerate(given):
+            yield pytest.param(lab, answer, id=f"{lab.id}-{answer.name}", marks=[pytest.mark.long] if number >= A_DOZEN else [])
 
 
 @pytest.fixture(scope="session")
@@ -36,21 +42,21 @@ def checked(lab, folder, session, kind, note):
     return outcome
 
 
-@pytest.mark.parametrize("lab, answer", answers("wrong"))
+@pytest.mark.parametrize("lab, answer", list(answers("wrong")))
 def test_wrong(lab, answer, session, tmp_path, record_property):
     outcome = checked(lab, proof.laid_out(tmp_path, lab, answer.fences), session, "wrong", record_property)
     assert not proof.fault(answer, outcome)
 
 
-@pytest.mark.parametrize("later", ["stubs", "solved"])
-@pytest.mark.parametrize("lab, answer", answers("right"))
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize("lab, answer", list(answers("right")))
 def test_right(lab, answer, later, session, tmp_path, record_property):
     outcome = checked(lab, proof.laid_out(tmp_path, lab, answer.fences, later), session, "right", record_property)
     assert not proof.fault(answer, outcome)
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
-@pytest.mark.parametrize("later", ["stubs", "solved"])
+@pytest.mark.parametrize("later", LATER)
 def test_reference(lab, later, session, tmp_path, record_property):
     outcome = checked(lab, proof.laid_out(tmp_path, lab, {}, later), session, "right", record_property)
     assert outcome.state == SOLVED, outcome
@@ -63,7 +69,8 @@ def test_stub(lab, tmp_path):
     assert not proof.stub_fault(outcome)
 
 
-@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+@pytest.mark.parametrize("lab", [pytest.param(lab, id=lab.id, marks=[pytest.mark.long] if at > 1 else [])
+                                 for at, lab in enumerate(LABS)])
 def test_a_check_of_its_own(lab, tmp_path, record_property):
     """As a trainee runs it, torch's import included."""
     outcome = checked(lab, proof.laid_out(tmp_path, lab), None, "alone", record_property)

@@ -148,6 +148,8 @@ def test_cards_by_their_names():
     assert products.card("NVIDIA H100 PCIe").memory == 2.0
     assert products.card("NVIDIA A100-SXM4-80GB").memory == 2.0 and products.card("NVIDIA A100-SXM4-40GB").memory == 1.55
     assert products.card("NVIDIA GH200 480GB").memory == 4.0
+    assert products.card("NVIDIA H200").ratio("bfloat16") == pytest.approx(206, abs=0.5)
+    assert products.card("NVIDIA B200").peak["bfloat16"] == 2250 and products.card("NVIDIA GB200").peak["bfloat16"] == 2500
     assert products.card("GeForce 256") is None
     assert products.card("NVIDIA H100 80GB HBM3").ratio("half") == pytest.approx(295.5, abs=0.1)
     assert products.card("Tesla V100-SXM2-32GB").ratio("bfloat16") is None

@@ -7,7 +7,7 @@ from runs_by_hand import CPU, GPU, end, folder, job, record, start, steps
 
 from dlojz.system.errors import UsageError
 from dlojz.ui.palette import GREY, SPEED
-from dlojz.views import alike, scaling
+from dlojz.views import comparable, scaling
 
 
 def run(world, seconds, machine=GPU, batch=64, events=(), **args):
@@ -116,11 +116,11 @@ def test_many_processes_have_room():
 def test_a_curve_of_many_runs_is_found_without_comparing_each_with_each(monkeypatch):
     asked = []
 
-    def differences(run, base, *more, _said=alike.differences):
+    def differences(run, base, *more, _said=comparable.differences):
         asked.append(run)
         return _said(run, base, *more)
 
-    monkeypatch.setattr(alike, "differences", differences)
+    monkeypatch.setattr(comparable, "differences", differences)
     records = [run(1 + number % 4, 0.5) for number in range(60)]
     assert "4 processes" in str(scaling(records))
     assert len(asked) <= 2 * 5 * len(records)

@@ -24,13 +24,11 @@ def check(probe):
 
 
 def table(both):
-    both.same("model.parameters", look=lambda each: each.facts.first("model.move", to=in_half) or each.facts.first("model.move", how="half")
-              or "amp.dtype", saw="weights of the model are {mine}",
+    both.same("model.parameters", look=converted, saw="weights of the model are {mine}",
               expected="the weights stay float32, where small updates do not vanish; only what is computed with them is rounded")
     both.same("model.inputs", look="amp.forward", saw="the images that the model is given are not those that the loader gave",
               expected="the model gets the images in float32, all digits of them: autocast rounds where it has to")
-    both.same("layer.computes", look="amp.forward", saw=lambda each: f"the layer {each.fact.name} ({each.fact.kind}) computes in "
-              f"{each.mine}{switched_on(each)}", expected="it computes in {kits}",
+    both.same("layer.computes", look="amp.forward", saw=computes, expected="it computes in {kits}",
               claim="layers compute in what --amp names, or in float32 without it; weights and loss are float32")
     both.same("loss.computes", look="amp.forward", saw="the loss is computed in {mine}",
               expected="the loss is computed in float32: a sum over a batch needs more digits than half precision has")
@@ -38,11 +36,12 @@ def table(both):
               expected="model and loss get what they get without --amp")
     both.same("backward.autocast", look="amp.forward", saw="autocast is on while the backward pass runs",
               expected="autocast ends with the loss: the backward pass takes for each operation the format of its forward pass")
-    both.same("backward.scaled", look=lambda each: each.facts.first("scaler.made", enabled=each.mine) or "amp.backward", saw=lambda each: "the backward pass begins at " + (
-              "a multiple of the loss: the scaler is switched on" if each.mine else f"the loss as it is{scaler(each)}"),
+    both.same("backward.scaled", look=scaler_made, saw=begins_at,
               expected="with fp16 alone it begins at a multiple of the loss: small gradients vanish in float16, and not in the "
-              "range of float32, which bfloat16 has, too", claim="with fp16 alone the loss is scaled, once")
-    both.same("backward.times", look="amp.backward", saw="beside the scale, the loss is multiplied by {mine} before the backward pass",
+                       "range of float32, which bfloat16 has, too",
+              claim="with fp16 alone the loss is scaled, once")
+    both.same("backward.times", look="amp.backward",
+              saw="beside the scale, the loss is multiplied by {mine} before the backward pass",
               expected="it is multiplied by {kits}: scaled once, and divided by the number of batches that make an update")
     both.same("backward.retains", look="amp.backward", saw="the backward pass keeps what the forward pass has stored for it",
               expected="it is freed as the backward pass goes: memory is what half precision saves")
@@ -51,39 +50,54 @@ def table(both):
               claim="with fp16 a step whose gradients are infinite is left out, and the scale backs off")
     both.same("call", look="amp.update", saw="gradients are clipped by value: each number is cut at the limit",
               expected="all numbers are made smaller by one factor, so that the norm is the limit and the direction stays")
-    both.same("update.gradient", look=lambda each: each.facts.first("clip", step=each.step, limit=lambda limit: limit < 1e6) or each.fact, saw=gradient,
-              expected="the norm is {kits}: the gradient of the loss itself, unscaled, the mean over the batches of an update, and with "
-              "--clip-grad no longer than that",
-              claim="the gradients of each update are those of the loss, unscaled and then clipped, also with several batches an update")
+    both.same("update.gradient", look=clipped, saw=gradient,
+              expected="the norm is {kits}: the gradient of the loss itself, unscaled, the mean over the batches of an update, "
+                       "and with --clip-grad no longer than that",
+              claim="each update has the gradient of the loss, unscaled and then clipped, also with several batches an update")
     both.same("update.missing", look="amp.update", saw="no update after the backward pass",
               expected="one update for each batch, or each group of batches, whose gradients are finite")
-    both.same("update.extra", look="amp.update", saw=lambda each: "the optimizer makes a step" if each.fact.norm else
-              "the gradients had overflowed, and the optimizer used them",
+    both.same("update.extra", look="amp.update", saw=one_too_many,
               expected="none here: it waits for the last batch of a group, and a step whose gradients overflowed is left out")
     both.same("schedule", look="amp.update", saw="the schedule of the learning rate takes one step too many",
               expected="train.py steps it once for each update, after this fence")
     both.same("recorded.loss", look="amp.backward", saw="the loss goes into the record as {mine}",
-              expected="it is {kits}: the variable `loss` stays the loss itself; what is scaled or divided is for the backward pass alone")
+              expected="it is {kits}: the variable `loss` stays the loss; what is scaled or divided is for backward() alone")
 
 
-def in_half(given):
-    return "float16" in str(given)
+def converted(each):
+    moves = each.facts.all("model.move")
+    return next((move for move in moves if move.how == "half" or "float16" in str(move.to)), "amp.dtype")
 
 
-def switched_on(each):
-    """What is known of the autocast around this pass, which begins before the step is counted."""
-    region = each.facts.first("autocast", step=each.step - 1)
-    return f"; the autocast around it is for {region.device_type}, in {region.dtype}" if region else ""
+def computes(each):
+    region = each.facts.first("autocast", step=each.step - 1)  # it begins before the step is counted
+    around = f"; the autocast around it is for {region.device_type}, in {region.dtype}" if region else ""
+    return f"the layer {each.fact.name} ({each.fact.kind}) computes in {each.mine}{around}"
 
 
-def scaler(each):
+def scaler_made(each):
+    return each.facts.first("scaler.made", enabled=each.mine) or "amp.backward"
+
+
+def begins_at(each):
     made = each.facts.first("scaler.made")
-    return f" (the scaler is for {made.device} and switched {'on' if made.enabled else 'off'})" if made else ""
+    scaler = f" (the scaler is for {made.device} and switched {'on' if made.enabled else 'off'})" if made else ""
+    return "the backward pass begins at " + ("a multiple of the loss: the scaler is switched on" if each.mine else
+                                             f"the loss as it is{scaler}")
+
+
+def clipped(each):
+    return each.facts.first("clip", step=each.step, limit=lambda limit: limit < 1e6) or each.fact
 
 
 def gradient(each):
-    clip, scale = (each.facts.first(what, step=each.step) for what in ("clip", "backward"))
-    words = f"the norm of the gradients that the optimizer gets is {each.words()['mine']}, {each.words()['ratio']} times what it should be"
-    if clip and scale.scaled and clip.norm and scale.norm and abs(clip.norm / scale.norm - 1) < 0.05 and float(each.words()["ratio"]) < 0.1:
-        return f"{words}: they were clipped while they were still multiplied by the scale, {scale.scale:.0f}"
-    return words
+    clip, backward = (each.facts.first(what, step=each.step) for what in ("clip", "backward"))
+    said = "the norm of the gradients that the optimizer gets is {mine}, {ratio} times what it should be".format_map(each.words())
+    still = clip and backward and backward.scaled and clip.norm and backward.norm and abs(clip.norm / backward.norm - 1) < 0.05
+    if still and each.mine["norm"] and each.mine["norm"] < 0.1 * each.kits["norm"]:
+        return f"{said}: they were clipped while they were still multiplied by the scale, {backward.scale:.0f}"
+    return said
+
+
+def one_too_many(each):
+    return "the optimizer makes a step" if each.fact.norm else "the gradients had overflowed, and the optimizer used them"

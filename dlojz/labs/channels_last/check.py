@@ -12,7 +12,8 @@ def check(probe):
     # DDP remembers how gradients lie in memory when it is given the model; what changes later costs a copy of each gradient.
     two = probe.beside("--channels-last --device cpu", ranks=2, solved=["ddp"])
     two.same("wrap.weights", look="channels_last.model",
-             saw="DistributedDataParallel is given a model whose weights lie as NCHW", expected="they lie as NHWC when the model is wrapped",
+             saw="DistributedDataParallel is given a model whose weights lie as NCHW",
+             expected="they lie as NHWC when the model is wrapped",
              claim="DistributedDataParallel is given weights that lie as NHWC")
     table(two)
     probe.unverified.append("that it is faster: that depends on the machine; look at your run")
@@ -33,13 +34,15 @@ def table(both):
     both.same("layer.output.format", look=model, saw=lambda each: f"the layer {layer(each)} is giving {order(each.mine)}",
               expected="from the first layer to the last everything lies in the order of the images",
               claim="they do so once and for all: no layer gets or gives anything else")
-    both.same("model.values", look=model, saw="the model's weights are others than those that it was made with, or stand in other places",
+    both.same("model.values", look=model,
+              saw="the model's weights are others than those that it was made with, or stand in other places",
               expected="each weight keeps its value and its place in the tensor: only the order in memory changes")
     both.same("model.frozen", look=model, saw="{mine} of the model's parameters do not ask for gradients",
               expected="all of them learn, as before")
     both.same("batch.dtype", look=batch, saw="the images are {mine} before they are normalized",
               expected="they stay uint8 until then: one byte for each number that is put in another order")
-    both.same("batch.shape", look=batch, saw="the images have the shape {mine}", expected="all of them, as the loader gave them: {kits}")
+    both.same("batch.shape", look=batch, saw="the images have the shape {mine}",
+              expected="all of them, as the loader gave them: {kits}")
     both.same("batch.mark", "model.inputs.mark", look=batch,
               saw="the images that the model is given are not those that the loader gave",
               expected="each pixel keeps its value and its place in the tensor: only the order in memory changes")
@@ -58,7 +61,8 @@ def once(run):
 def lies(what):
     def seen(each):
         apart = [name for name in each.kits if each.mine.get(name) != each.kits[name]]
-        return f"{len(apart)} of {len(each.kits)} {what} with 4 dimensions lie as {order(each.mine.get(apart[0]))}, such as {apart[0]}"
+        first = apart[0]
+        return f"{len(apart)} of {len(each.kits)} {what} with 4 dimensions lie as {order(each.mine.get(first))}, such as {first}"
 
     return seen
 

@@ -8,10 +8,10 @@ WAITS = ("synchronize", "empty_cache")
 
 
 def check(probe):
-    # On any machine: GPUs are pretended. The last one is the eleventh process of its node, which srun starts without LOCAL_RANK: its
-    # GPU is the second of three, by no other arithmetic than counting round; and no copy may wait.
-    pairs = [probe.beside("--device cpu", gpus=2), probe.beside("--device cuda", gpus=2), probe.beside("--device cuda --data random", gpus=2),
-             probe.beside("--device cuda --non-blocking", gpus=3, local_rank=10, when=ELEVENTH)]
+    # On any machine: GPUs are pretended. The last run is the eleventh process of its node, which srun starts without LOCAL_RANK:
+    # its GPU is the second of three, by no other arithmetic than counting round; and no copy may wait.
+    pairs = [probe.beside(f"--device {switches}", gpus=2) for switches in ("cpu", "cuda", "cuda --data random")]
+    pairs.append(probe.beside("--device cuda --non-blocking", gpus=3, local_rank=10, when=ELEVENTH))
     if probe.gpus:
         pairs.append(probe.beside("--device cuda", local_rank=min(probe.gpus, 2) - 1))
         pairs[-1].says("it trains on a GPU of this machine")
@@ -23,8 +23,8 @@ def check(probe):
 
 def table(both):
     both.same("model.gpu", look="gpu.device", saw="this process uses the GPU {mine}", expected="it uses the GPU {kits}")
-    both.same("model.devices", look="gpu.model", saw="the model's weights and buffers are on {mine}", expected="all are on {kits}",
-              claim=PLACED)
+    both.same("model.devices", look="gpu.model", saw="the model's weights and buffers are on {mine}",
+              expected="all are on {kits}", claim=PLACED)
     both.same("made.devices", look="gpu.model", saw="the model's weights are on {mine} when the optimizer is made",
               expected="all are on {kits} by then")
     both.same("model.values", look="gpu.model",
@@ -38,7 +38,8 @@ def table(both):
               expected="the labels are on {kits}, too")
     both.same("batch.shape", "model.inputs.shape", "loss.target.shape", look="gpu.batch", saw="the shape of a batch is {mine}",
               expected="all of it goes to the device: {kits}")
-    both.same("batch", "model.inputs", look="gpu.batch", saw="the images that the model is given are not those that the loader gave",
+    both.same("batch", "model.inputs", look="gpu.batch",
+              saw="the images that the model is given are not those that the loader gave",
               expected="on the device are the same numbers, in the same order and format",
               claim="they are those that the loader gave, and the host waits for a copy, unless --non-blocking is set")
     both.same("loss.target", look="gpu.batch", saw="the labels that the loss compares with are not those that the loader gave",

@@ -35,16 +35,21 @@ class Card:
     fp8: float | None
 
 
-# NVIDIA's whitepapers on the architectures Volta (2017), Ampere (2020) and Hopper (2022), and the data sheet of the A100 80 GB.
+# NVIDIA's whitepapers on the architectures Volta (2017), Ampere (2020) and Hopper (2022), the data sheets of the A100 80 GB and
+# the H200, and the technical brief on Blackwell (2024; HGX B200). The brief counts neither the B200's multiprocessors nor their
+# caches: these were measured by Chips and Cheese ("Nvidia's B200", 2025). Of its 192 GB, 180 can be used.
 CARDS = (
     Card("V100", 2017, 80, 5120, 640, 32, 900, 6, 128, 256, 16, 15.7, None, 125, None, None),
     Card("A100", 2020, 108, 6912, 432, 80, 2039, 40, 192, 256, 32, 19.5, 156, 312, 312, None),
     Card("H100", 2022, 132, 16896, 528, 80, 3352, 50, 256, 256, 64, 66.9, 494.7, 989.4, 989.4, 1978.9),
+    Card("H200", 2024, 132, 16896, 528, 141, 4800, 50, 256, 256, 64, 66.9, 494.7, 989.4, 989.4, 1978.9),
+    Card("B200", 2025, 148, 18944, 592, 180, 8000, 126, 256, 256, 64, 80, 1100, 2250, 2250, 4500),
 )
+H100 = CARDS[2]
 
 
 def cards() -> View:
-    """Three generations side by side."""
+    """Four generations side by side."""
     rows = [
         ("streaming multiprocessors", "SM", "sms"),
         ("FP32 cores", "", "fp32_cores"),
@@ -62,12 +67,13 @@ def cards() -> View:
     values = [(name, unit, [getattr(card, key) for card in CARDS]) for name, unit, key in rows]
     notes = [
         "SXM modules; peaks are dense, without the factor of 2 that structured sparsity would give.",
-        "Sources: NVIDIA's whitepapers on the architectures Volta, Ampere and Hopper, and the data sheet of the A100 80 GB.",
+        "Sources: NVIDIA's whitepapers on the architectures Volta, Ampere and Hopper, data sheets of the A100 80 GB and H200, "
+        "technical brief on Blackwell.",
     ]
-    return tables.bars("Three GPUs of clusters", ["", *(f"{card.name} ({card.year})" for card in CARDS)], values, BLUE, notes)
+    return tables.bars("Five GPUs of clusters", ["", *(f"{card.name} ({card.year})" for card in CARDS)], values, BLUE, notes)
 
 
-def levels(card: Card = CARDS[-1]) -> View:
+def levels(card: Card = H100) -> View:
     """The memories between a file and a multiplication: the nearer, the faster. Bars show sizes on a logarithmic scale."""
     pcie = card.memory * 1e9 / (card.pcie * 1e9)
     hbm = card.memory / card.bandwidth * 1000
@@ -98,7 +104,7 @@ def level_width(megabytes: float) -> float:
     return math.log10(megabytes) / 6
 
 
-def threads(card: Card = CARDS[-1]) -> View:
+def threads(card: Card = H100) -> View:
     """How one operation on a large tensor is spread over the chip."""
     per_sm, tensor = card.fp32_cores // card.sms, card.tensor_cores // card.sms
     svg = Svg(900, 232, "a tensor's elements, blocks of threads, multiprocessors")

@@ -12,6 +12,7 @@ the kit's own, to be compared. How it works, from outside in:
 ``functions`` calls a function beside the kit's
 ``pretend``   GPUs that are not there
 ``facts``     reading what was noted
+``waiting``   processes that wait for each other in vain
 
 This module and all but ``host``, ``child``, ``observe``, ``functions``, ``pretend`` run in the trainee's kernel: they do not
 import torch.
@@ -20,7 +21,7 @@ import torch.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...system.sites import gpus
@@ -31,8 +32,8 @@ from .copies import Copies
 from .facts import Event, Facts, Unfinished, lost_another
 from .session import HostLost, Limits, Session, reserved_port
 
-__all__ = ["Beside", "Called", "Claim", "Event", "Facts", "HostLost", "Limits", "Pair", "Probe", "Session", "Trouble", "Unfinished", "Unmet", "claim",
-           "expect", "lost_another", "reserved_port"]
+__all__ = ["Beside", "Called", "Claim", "Event", "Facts", "HostLost", "Limits", "Pair", "Probe", "Session",
+           "Trouble", "Unfinished", "Unmet", "claim", "expect", "lost_another", "reserved_port"]
 
 SMALL = "--model probe_net --image-size 32 --batch-size 4 --test --test-steps 4"  # on 16 images: one epoch
 
@@ -41,11 +42,12 @@ class Probe:
     """Runs a trainee's files for a check, which says what it has verified and what it could not.
 
     ``root``: the trainee's folder. ``script``: the file of it that is run where a check names no other. ``calls``: the lab's file
-    of functions for `call`. ``lab``: the one that is checked. ``gpus``: how many real GPUs this process may use. ``devices``: what
-    to give to ``--device``, the CPU and where there is one the GPU. ``verified`` and ``unverified`` are the sentences that the
-    outcome says; a check adds to them as it goes.
+    of functions for `call`. ``lab``: the one that is checked. ``gpus``: how many real GPUs this process may use. ``devices``:
+    what to give to ``--device``, the CPU and where there is one the GPU. ``verified`` and ``unverified`` are the sentences that
+    the outcome says; a check adds to them as it goes.
 
-    Everywhere ``solved`` names labs whose fences hold the kit's body in this run, whatever the trainee has made of them so far.
+    Everywhere ``solved`` names labs, or single fences, that hold the kit's body in this run, whatever the trainee has made of
+    them so far.
     """
 
     def __init__(self, session: Session, root: Path, script: str = "train.py", calls: Path | None = None,
@@ -67,7 +69,7 @@ class Probe:
         ``script``: another file of the lab, such as ``hunt/slow_feed.py``. ``small=False`` gives it no switches but these.
         ``ranks``: how many processes, on the CPU, which find each other by gloo. ``observe``: which observers (all).
         ``options`` are theirs: ``gpus=N`` pretends that there are N GPUs, ``local_rank=N`` that srun started it as process
-        N on its node, ``overflow_at=STEP`` makes the gradients of a step infinite, ``spy=["torch.compile"]`` notes calls of these.
+        N on its node, ``overflow_at=STEP`` makes the gradients of a step infinite, ``spy=["torch.compile"]`` notes calls.
         """
         request = self._request(switches, script, small, ranks, observe, solved, options)
         facts = self._start(request, self.copies.copy(request["solved"]))
@@ -80,8 +82,8 @@ class Probe:
 
         The kit's own are the trainee's, so that what surrounds the fences is the same, with the kit's body in all fences of this
         lab. What other labs ask for stays a stub where it is one, on both sides; what the trainee has written there is replaced
-        by the kit's: it is not what is checked here, and a mistake in it must not become the measure. ``when``: what a message says
-        of the run beside its command ("as the second process of its node").
+        by the kit's: it is not what is checked here, and a mistake in it must not become the measure. ``when``: what a message
+        says of the run beside its command ("as the second process of its node").
         """
         request = self._request(switches, script, small, ranks, observe, solved, options) | {"when": when}
         mine = self._start(request, self.copies.copy(request["solved"]))
@@ -112,28 +114,31 @@ class Probe:
         self.runs.append(facts)
         return facts
 
-    def call_beside(self, script: str, function: str, inputs: str, *, look, by: str = "", said: str = "", tolerance: float | None = None,
-                    at_most: float | None = None, repeat: int = 7, count: bool = False, observe: Iterable[str] = (), claim: str = "",
-                    words: dict[str, str] | None = None, **options) -> Called:
+    def call_beside(self, script: str, function: str, inputs: str, *, look, by: str = "", said: str = "",
+                    tolerance: float | None = None, at_most: float | None = None, repeat: int = 7,
+                    observe: Iterable[str] = (), claim: str = "", words: dict[str, str] | None = None,
+                    gives: Sequence[str] = (), **options) -> Called:
         """Calls a function of the trainee's file and the kit's with the same inputs, in one process, and compares what they give:
-        values, dtype, shape, device, whether inputs were changed, and what was drawn from torch's generator.
+        values, dtype, shape, device, whether inputs were changed, what was drawn from torch's generator, and with the observer
+        ``transfers``, whether the host waits for the GPU where the kit's does not.
 
-        ``function``: its name in the file (``mixup``, ``Net.forward``), or where ``by`` is given what a message calls it; ``by`` is a
-        function of the lab's calls.py that makes the callable of a module. ``inputs``: the name of a generator in calls.py that
-        yields ``name, arguments`` or ``name, arguments, keywords``, the simplest first: the first that differs is reported.
+        ``function``: its name in the file (``mixup``, ``Net.forward``), or where ``by`` is given what a message calls it; ``by``
+        is a function of the lab's calls.py that makes the callable of a module. ``inputs``: the name of a generator in calls.py
+        that yields ``name, arguments`` or ``name, arguments, keywords``, the simplest first: the first that differs is reported.
         ``look``: the fence. ``tolerance``: share of the largest number (by the dtype). ``at_most``: how many times as long as the
-        kit's it may take for the last input, the least of ``repeat`` times each. ``words``: what is expected, by what is wrong
-        (``value``, ``dtype``, ``shape``, ``device``, ``inputs``, ``random``, ``kind``, ``error``, ``speed``). ``claim``: what is verified.
-        ``count``: the facts ``case`` say how many operations of torch each call comes to, for a claim (`Called.holds`).
+        kit's it may take for the last input, the least of ``repeat`` times each; with ``repeat=0``, how many times as many
+        operations of torch. ``words``: what is expected, by what is wrong (``value``, ``dtype``, ``shape``, ``device``, ``inputs``,
+        ``waits``, ``random``, ``kind``, ``error``, ``time``), or by which part of the result it is: an item's key, or its name in
+        ``gives``, which names the items of a tuple. ``claim``: what is verified.
         """
         request = self._request("", script, False, 1, observe, (), options) | {
             "call": [str(self.calls), ""], "called": said or f"`{function}` of `{script}`"}
         asked = {"function": function, "inputs": inputs, "by": by, "tolerance": tolerance, "repeat": repeat if at_most else 0,
-                 "count": count}
+                 "operations": at_most is not None}
         kits = self.copies.copy([*self.copies.lab_fences(), *self.copies.others()], whole=True)
         request["options"] = options | {"beside": asked | {"kits": str(kits.root / script)}}
         facts = self._start(request, self.copies.copy())
-        pair = Called(facts, function, look, words or {}, at_most)
+        pair = Called(facts, function, look, words or {}, at_most, gives)
         pair.says(claim)
         self.runs.append(facts)
         self.pairs.append(pair)
@@ -149,8 +154,8 @@ class Probe:
         return fence in self._written
 
     def _request(self, switches, script, small, ranks, observe, solved, options) -> dict:
-        return {"script": script or self.script, "switches": switches, "small": small, "ranks": ranks, "call": None, "called": "", "when": "",
-                "observe": observers.names() if observe is None else list(observe), "options": options,
+        return {"script": script or self.script, "switches": switches, "small": small, "ranks": ranks, "call": None,
+                "called": "", "when": "", "observe": observers.names() if observe is None else list(observe), "options": options,
                 "solved": self.copies.fences_of(solved)}
 
     def _start(self, request: dict, copy) -> Facts:

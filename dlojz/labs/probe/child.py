@@ -35,7 +35,7 @@ def run(request: dict) -> None:
 
 def _run(request: dict) -> int:
     _bound()
-    stack = open(request["stack"], "w")
+    stack = open(request["stack"], "w")  # noqa: SIM115  (it must stay open)
     faulthandler.register(signal.SIGUSR2, file=stack, all_threads=True)
     os.environ.update(request["env"])
     os.chdir(request["folder"])

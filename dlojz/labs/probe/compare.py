@@ -131,12 +131,13 @@ def is_fingerprint(value) -> bool:
 def same(one, other, tolerance: float = EXACT) -> bool:
     """By value; floats, and tensors by their fingerprints, within a share of the larger."""
     if is_fingerprint(one) and is_fingerprint(other):
-        return _close(one["norm"], other["norm"], tolerance) and _near(one, other, tolerance if tolerance <= EXACT else TURNED * tolerance)
+        turned = tolerance if tolerance <= EXACT else TURNED * tolerance
+        return _close(one["norm"], other["norm"], tolerance) and _near(one, other, turned)
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(same(one[key], other[key], tolerance) for key in one)
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(same(a, b, tolerance) for a, b in zip(one, other))
-    if (isinstance(one, float) and isinstance(other, (int, float))) or (isinstance(other, float) and isinstance(one, (int, float))):
+    if float in (type(one), type(other)) and isinstance(one, (int, float)) and isinstance(other, (int, float)):
         return _close(one, other, tolerance)
     return one == other
 
@@ -173,6 +174,7 @@ def shown(value) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):
-        plain = all(isinstance(count, int) for count in value.values())  # {dtype: how many}
-        return " and ".join(map(str, value)) if plain and value else ", ".join(f"{k}: {shown(v)}" for k, v in value.items()) or "none"
+        if value and all(isinstance(count, int) for count in value.values()):  # {dtype: how many}
+            return " and ".join(map(str, value))
+        return ", ".join(f"{key}: {shown(item)}" for key, item in value.items()) or "none"
     return str(value)

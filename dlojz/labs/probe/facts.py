@@ -34,8 +34,8 @@ class Unfinished(Exception):
 class Facts:
     """Begins to run when it is made, and waits for the end of the run when it is first read.
 
-    ``copy``: where the files are that ran (`dlojz.labs.probe.copies`), ``script`` the one of them that was started. ``ranks``: the
-    facts of each process, where there are several; those of rank 0 are this one. ``trains``: whether a run that ends without
+    ``copy``: where the files are that ran (`dlojz.labs.probe.copies`), ``script`` the one of them that was started. ``ranks``:
+    the facts of each process, where there are several; those of rank 0 are this one. ``trains``: whether a run that ends without
     having trained has ended too early. ``called``: how a message names what is no run of ``command`` but a call. ``request``: how
     `Probe` started it. Lines are those of the trainee's file, whatever the copy has in its fences.
     """
@@ -107,6 +107,11 @@ class Facts:
                 return event
         return None
 
+    @property
+    def steps(self) -> int:
+        """How many forward passes in training there were."""
+        return max((event.step for event in self.events), default=0)
+
     def finish(self) -> None:
         """Waits for the end. Raises Unfinished unless it has completed."""
         if not self.completed:
@@ -139,7 +144,7 @@ class Facts:
         return self._ended
 
     def _how_it_ended(self) -> Event:
-        process, events = self._process, self.events
+        process, _ = self._process, self.events  # waits
         status = process.status or 0
         if broken := self.first("broken"):
             return ending({}, "broken", f"could not be watched: {broken.message}")
@@ -163,7 +168,7 @@ class Facts:
             return ending(left[-1] if left else {}, "completed", "ran to its end")
         code = os.waitstatus_to_exitcode(status)
         early = "before it had trained" if self.trains else "before the check was through with it"
-        trained = f"after {events[-1].step} steps" if events and events[-1].step else early
+        trained = f"after {self.steps} steps" if self.steps else early
         return ending(left[-1] if left else {}, "exit", f"ends with exit code {code} {trained}")
 
     def _stood(self) -> dict:

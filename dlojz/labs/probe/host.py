@@ -25,7 +25,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     _imports()
-    say = lambda *words: os.write(replies, (" ".join(map(str, words)) + "\n").encode())
+    say = lambda *words: os.write(replies, (" ".join(map(str, words)) + "\n").encode())  # noqa: E731
     say("ready")
     running: dict[int, int] = {}
     waiting = b""

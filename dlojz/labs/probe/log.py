@@ -21,8 +21,7 @@ class Log:
     """Where observers note what they see, and the little that they share.
 
     ``step`` counts the forward passes in training; ``model`` is the module of the latest one, ``loss`` the value of its loss.
-    ``quiet`` is true while an observer computes something itself, which must not be noted, ``deaf`` while the kit's own answer
-    runs in this process: observers work as ever, and nothing of it is noted.
+    ``quiet`` is true while an observer computes something itself, which must not be noted.
     """
 
     def __init__(self, path: str, script: str, root: str, torch_folder: str):
@@ -32,7 +31,6 @@ class Log:
         self.model = None
         self.loss: float | None = None
         self.quiet = False
-        self.deaf = False
         self.place = None  # (tensor) -> its device, as text
         self.called: tuple | None = None  # the lab's calls.py and the trainee's module, while it does something with it
         self._torch = torch_folder
@@ -53,7 +51,11 @@ class Log:
 
     def wants(self, what: str) -> bool:
         """Whether a fact of this kind would be kept: not in a loader's worker, not what an observer does itself, not too many."""
-        return not (self.quiet or self.deaf) and self._counts[what] < MOST and os.getpid() == self._pid
+        return not self.quiet and self._counts[what] < MOST and os.getpid() == self._pid
+
+    def noted(self, what: str) -> int:
+        """How many facts of this kind there are."""
+        return self._counts[what]
 
     def write(self, fact: dict) -> None:
         with contextlib.suppress(OSError):  # the trainee's code may close every file
@@ -66,14 +68,6 @@ class Log:
             yield
         finally:
             self.quiet = before
-
-    @contextlib.contextmanager
-    def deafness(self):
-        self.deaf = True
-        try:
-            yield
-        finally:
-            self.deaf = False
 
     def is_own(self, file: str) -> bool:
         """Whether this is the trainee's script, or a file beside it or at the top of their folder."""

@@ -43,8 +43,9 @@ class HostLost(Exception):
 @dataclass(frozen=True)
 class Limits:
     """Of one check: ``seconds`` for all its runs together, from the first on, and twice that where a run has several processes;
-    bytes of ``memory`` of all at a time. Importing torch comes before; with it a check takes less than 20 seconds. Time in which the runs are ready and do not even get one processor, since others use them, does not count, up
-    to BUSY times the seconds: a right answer is no wrong one because many check theirs at once."""
+    bytes of ``memory`` of all at a time. Importing torch comes before; with it a check takes less than 20 seconds. Time in which
+    the runs are ready and do not even get one processor, since others use them, does not count, up to BUSY times the seconds: a
+    right answer is no wrong one because many check theirs at once."""
 
     seconds: float = 15.0
     memory: int = field(default_factory=lambda: _sensible_memory())
@@ -193,7 +194,7 @@ class Session:
             failed = [process.ended for process in run if process.status]
             if failed and time.monotonic() > min(failed) + ALONE:
                 self._end([process for process in run if process.status is None], "alone")
-        if not self._running():
+        if all(process.status is not None for process in self._processes.values()):  # also those that are only about to begin
             self._kill_left()
 
     def stop(self) -> None:

@@ -69,7 +69,7 @@ class Run:
         self.folder = record.open(records.run_folder(args.run_dir, "hunt"))
         self.chronometer = Chronometer(record, self.device, total_steps=args.steps, ranges=args.profile)
         self.forward, self.backward, self.update = (getattr(self.chronometer, name) for name in ("forward", "backward", "update"))
-        self.sums = torch.zeros(4, device=self.device)
+        self.sums = torch.zeros(3, device=self.device)
 
     say = staticmethod(failures.say)
 

@@ -41,9 +41,9 @@ class Observer:
                 loss, correct, images = fields["sums"].tolist()[:3]
             self.log.note("recorded", loss=loss / max(1, images), accuracy=correct / max(1, images), images=fields.get("images"),
                           lr=fields.get("lr"))
-        elif event in LINES:
+        elif event in LINES and fields.get("status") != "failed":  # that is told as an error
             kind = LINES[event]
-            found = {name: fields.get(name) for name in COMPARED_NAMES[kind] if name in fields}
+            found = {name: fields.get(name) for name in (*COMPARED_NAMES[kind], "accuracy") if name in fields}
             if isinstance(found.get("args"), dict):
                 found["args"] = {name: value for name, value in found["args"].items() if name not in OWN}
             self.log.note(kind, **found)
@@ -62,14 +62,24 @@ class Observer:
     def note_flags(self):
         with self.log.silence():
             flags = {
-                "default dtype": str(torch.get_default_dtype()).removeprefix("torch."), "default device": str(torch.get_default_device()),
+                "default dtype": str(torch.get_default_dtype()).removeprefix("torch."),
+                "default device": str(torch.get_default_device()),
                 "threads": torch.get_num_threads(), "gradients": torch.is_grad_enabled(),
                 "deterministic": torch.are_deterministic_algorithms_enabled(),
-                "float32 products": torch.get_float32_matmul_precision(), "cudnn.benchmark": torch.backends.cudnn.benchmark,
+                "float32 products": float32_products(), "cudnn.benchmark": torch.backends.cudnn.benchmark,
                 "cudnn.deterministic": torch.backends.cudnn.deterministic, "anomaly detection": torch.is_anomaly_enabled(),
                 "autocast": [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)],
             }
         self.log.note("torch", flags=flags)
+
+
+def float32_products() -> str:
+    """``highest``, ``high`` or ``medium``. Where a script uses the new names of torch 2.9 after the old ones, which train.py uses,
+    torch computes, but raises where somebody reads the old ones: then what the new one says."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return torch.backends.cuda.matmul.fp32_precision
 
 
 COMPARED_NAMES = {kind: tuple(name.lstrip("~") for name in names) for kind, names in COMPARED.items()}

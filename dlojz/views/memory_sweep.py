@@ -11,7 +11,7 @@ from ..ui import charts, page, words
 from ..ui.charts import Line, Mark, Rule
 from ..ui.page import View
 from ..ui.palette import BAD, CARE, GREY, MEMORY, POWER, SPEED
-from . import alike
+from . import comparable
 
 STATES = {"adam": 2, "adamw": 2, "lamb": 2}  # numbers that an optimizer keeps per parameter; SGD keeps one with momentum
 WIDE = 8  # times the largest batch that fitted: what is beyond has no place on the axis
@@ -48,20 +48,24 @@ def memory_sweep(*jobs) -> View:
     found = runs.several(*jobs)
     known = [run for run in found if run.batch_size]
     title = "memory and speed against the batch size"
-    left_out = [f"{run.name} is left out: {run.unreadable or 'its record does not say its batch size'} ({alike.state(run)})."
+    left_out = [f"{run.name} is left out: {run.unreadable or 'its record does not say its batch size'} ({comparable.state(run)})."
                 for run in found if not run.batch_size]
     if not known:
         text = "\n".join([title, *(f"  {line}" for line in left_out)])
         return View(title, text, page.headline(title) + "".join(map(page.quiet, left_out)))
-    own, others, notes = alike.curve(known, _batch, lambda run, base: alike.differences(run, base, "world_size"))
+    own, others, notes = comparable.curve(known, _batch, lambda run, base: comparable.differences(run, base, "world_size"))
     own, others = sorted(own, key=_batch), sorted(others, key=_batch)
     fitted = fit([(_batch(run), run.memory) for run in own if ended(run)])
     said = [*findings(own, fitted), *notes, *left_out, *_going(known)]
     head, cells = table([*own, *others])
     text = "\n".join([": ".join(filter(None, (title, runs.what(*own)))), page.table(head, cells), *said])
-    body = page.headline("Memory and speed against the batch size", runs.what(*own)) + _figure(own, others, fitted)
-    body += page.table_html(head, cells)
-    return View(title, text, body + "".join(f'<div style="margin: 3px 0">{page.html.escape(line)}</div>' for line in said))
+
+    def body() -> str:
+        below = "".join(f'<div style="margin: 3px 0">{page.html.escape(line)}</div>' for line in said)
+        return page.headline("Memory and speed against the batch size", runs.what(*own)) + _figure(own, others, fitted) \
+            + page.table_html(head, cells) + below
+
+    return View(title, text, body)
 
 
 def _batch(run: Run) -> int:
@@ -122,7 +126,7 @@ def table(known: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
         if power:
             row += [f"{words.number(found[name])}{unit}" if name in found else "-"
                     for name, unit in (("power", " W"), ("joules_per_image", ""))]
-        cells.append([*row, alike.state(run)])
+        cells.append([*row, comparable.state(run)])
     return head, cells
 
 
@@ -196,7 +200,7 @@ def _figure(known: Sequence[Run], others: Sequence[Run], fitted: Fit | None) -> 
                           tips=[f"{run.name}, batch {batch}: {words.gigabytes(run.memory)}" for run, batch, _ in dots]))
         for run in some:
             batch, at = _batch(run), min(_batch(run), edge)
-            tip = f"{run.name}, batch {batch}: {alike.state(run)}"
+            tip = f"{run.name}, batch {batch}: {comparable.state(run)}"
             if run.state == "OUT_OF_MEMORY":
                 said = "" if apart else "out of memory" + (f" at {batch:,}" if batch > edge else "")
                 marks.append(Mark(at, limit / 1e9 if limit else 0.96 * top, said, GREY if apart else BAD, "x", tip=tip))

@@ -12,7 +12,7 @@ from ..ui import charts, page, words
 from ..ui.charts import Line, Mark
 from ..ui.page import View
 from ..ui.palette import BAD, RUNS
-from . import steps
+from .timeline import laid_out, moments
 
 BY = ("step", "epoch", "time")
 FAR = 2.5  # times the usual loss of a training step: a validation above that is an arrow at the edge
@@ -31,10 +31,12 @@ def curves(*jobs, by: str = "step") -> View:
     notes = [line for run in found for line in notes_on(run)] + same(found)
     title, what = f"curves by {by}", runs.what(*found)
     text = "\n".join([f"{title}: {what or ', '.join(run.name for run in found)}", page.table(head, cells), *notes])
-    body = page.headline("Loss, accuracy, learning rate", what)
-    if any(run.record.steps for run in found):
-        body += _figure(found, by)
-    body += page.table_html(head, cells) + "".join(page.quiet(line) for line in notes)
+
+    def body() -> str:
+        figure = _figure(found, by) if any(run.record.steps for run in found) else ""
+        below = page.table_html(head, cells) + "".join(page.quiet(line) for line in notes)
+        return page.headline("Loss, accuracy, learning rate", what) + figure + below
+
     return View(title, text, body)
 
 
@@ -50,7 +52,7 @@ def table(found: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
         rates = [step["lr"] for step in run.record.steps if "lr" in step]
         cells.append([
             run.name, f"{done:,}", f"{done / each:.2f}" if each else "-",
-            words.seconds(steps.laid_out(run).end) if done else "-",
+            words.seconds(laid_out(run).end) if done else "-",
             _loss(said.get("loss")), _loss(said.get("validation_loss")),
             f"{said['validation_accuracy']:.1%}" if "validation_accuracy" in said else "-",
             f"{best:.1%}" if best is not None else "-",
@@ -131,7 +133,7 @@ def _exactly(name: str, value: float) -> str:
 def _positions(run: Run, by: str) -> dict[int, float]:
     """Step -> where it lies on the axis."""
     if by == "time":
-        return steps.moments(steps.laid_out(run))
+        return moments(laid_out(run))
     each = (run.start.get("steps_per_epoch") or 1) if by == "epoch" else 1
     return {step["step"]: step["step"] / each for step in run.record.steps}
 

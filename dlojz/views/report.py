@@ -9,13 +9,13 @@ from ..jobs import runs
 from ..jobs.runs import Run
 from ..system.errors import UsageError
 from ..ui.page import View, write
-from .board import dashboard, scale_of
-from .collectives import communications
-from .comparison import compare
-from .lines import curves
-from .memory import memory_sweep
-from .steps import timeline
-from .traced import facts_of, has_trace, nothing, trace
+from .communications import communications
+from .compare import compare
+from .curves import curves
+from .dashboard import dashboard, scale_of
+from .memory_sweep import memory_sweep
+from .timeline import timeline
+from .trace import facts_of, has_trace, nothing, trace
 
 
 class Report(View):
@@ -23,8 +23,8 @@ class Report(View):
 
     def __init__(self, views: Sequence[View], title: str):
         self.views = list(views)
-        pages = "".join(f'<div style="margin-bottom: 28px">{view._repr_html_()}</div>' for view in self.views)
-        super().__init__(title, "\n\n".join(map(repr, self.views)), pages)
+        super().__init__(title, "\n\n".join(map(repr, self.views)), lambda: "".join(
+            f'<div style="margin-bottom: 28px">{view._repr_html_()}</div>' for view in self.views))
 
     def save(self, file: str | Path) -> Path:
         return write(file, self.views, self.title)
@@ -70,7 +70,7 @@ def _of(found: Sequence[Run], against) -> list[View]:
         views.append(memory_sweep(found))
     if with_steps:
         views.append(curves(with_steps))
-    scale = scale_of(found, against)  # else the gauge of the slowest may look the fullest
+    scale = scale_of(found, against)  # else the bar of the slowest may look the longest
     return views + [view for run in found for view in (dashboard(run, against, scale), *traced(run))]
 
 

@@ -12,7 +12,7 @@ from ..ui import charts, page, words
 from ..ui.charts import Lane, Span
 from ..ui.page import View
 from ..ui.palette import COLLECTIVE, GREY, SPEED
-from .traced import about, drawn, facts_of, is_file, named, nothing, operators, streams
+from .trace import about, drawn, facts_of, is_file, named, nothing, operators, streams
 
 if TYPE_CHECKING:
     from ..traces import Facts

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ..jobs import runs
 from ..jobs.runs import Run
 from ..ui import words
-from .comparison import NOT_A_SWITCH
+from .compare import NOT_A_SWITCH
 
 # These change neither what a step takes nor what it needs of memory, or are compared by other fields of the record.
 FREE = (*NOT_A_SWITCH, "model", "image_size", "batch_size", "test", "epochs", "lr", "wd", "seed", "schedule", "checkpoint_every")

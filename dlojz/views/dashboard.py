@@ -71,7 +71,7 @@ def dashboard(job, against=None, scale: float = 0.0) -> View:
     face = face_of(run)
     title = f"{run.name}: {face[0]}"
     text = page.listed(title, [*(("", line) for line in face[1:]), *rows])
-    return View(f"dashboard of {run.name}", text, _page(run, face, rows, standing, scale))
+    return View(f"dashboard of {run.name}", text, lambda: _page(run, face, rows, standing, scale))
 
 
 # --- how it ended --------------------------------------------------------------------------------------------------------

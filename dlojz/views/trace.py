@@ -274,7 +274,7 @@ def _tops(facts: Facts) -> str:
         out.append(page.table_html([head[at] for at in shown], [[row[at] for at in shown] for row in cells],
                                    {head[3]: [seconds / longest for *_, seconds in some]}))
     note = "TC: computes on tensor cores." if any(row[2] for some in rows.values() for row in some) else ""
-    boxes = "".join(f'<div style="flex: 1 1 400px; min-width: 300px">{box}</div>' for box in out)
+    boxes = "".join(f'<div style="flex: 0 1 auto; max-width: 100%">{box}</div>' for box in out)
     boxes = f'<div style="display: flex; flex-wrap: wrap; gap: 4px 28px; margin: 6px 0">{boxes}</div>'
     return boxes + (page.quiet(note) if note else "")
 

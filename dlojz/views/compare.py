@@ -12,17 +12,21 @@ from ..jobs.runs import Run
 from ..system import suggest
 from ..system.errors import UsageError
 from ..training import summary
-from ..ui import page, words
+from ..ui import charts, page, words
+from ..ui.charts import Bar
 from ..ui.notebook import plain_wanted
 from ..ui.page import View
-from ..ui.svg import BAD
-from .board import COLOURS
+from ..ui.palette import BAD, GREY, SPEED
+from .dashboard import COLOURS
 
 COLUMNS = 3  # more switches than these share one column, as those that are on
+FEW = 5  # timed steps: fewer say nothing of how they vary
+SAME = 0.005  # runs that differ by less are equally fast
 NOT_A_SWITCH = ("run_dir", "resume", "device", "chronometer", "test_steps")
 # What is measured -> (heading, how it is said, whether a higher number is the better one)
 MEASURES = {
     "images_per_second": ("images/s", words.number, True),
+    "variation": ("±", words.share, False),
     "ratio": ("ratio", words.ratio, True),
     "step_ms": ("ms/step", words.number, False),
     "waiting": ("waiting", words.share, False),
@@ -34,7 +38,7 @@ MEASURES = {
     "first_step_s": ("first step s", words.number, False),
     "with_workers_gb": ("GB with workers", lambda value: f"{value:.2f}", False),
 }
-USUAL = tuple(MEASURES)[:8]  # the others are for those who ask: a table is to fit on a page
+USUAL = tuple(MEASURES)[:9]  # the others are for those who ask: a table is to fit on a page
 
 
 class Comparison(View):
@@ -48,7 +52,7 @@ class Comparison(View):
         title = f"comparison of {words.counted(len(rows), 'run')}"
         about = self._about()
         text = "\n".join([", ".join(filter(None, (title, about))), page.table(head, cells), *notes])
-        super().__init__(title, text, self._page(title, about))
+        super().__init__(title, text, lambda: self._page(title, about))
 
     def _about(self) -> str:
         if "ratio" in self.measures:
@@ -108,11 +112,22 @@ class Comparison(View):
 
     def _page(self, title: str, about: str) -> str:
         head, cells = self._cells()
-        fastest = max((row.get("images_per_second") or 0 for row in self.rows), default=0)
-        bars = {"images/s": [(row.get("images_per_second") or 0) / fastest if fastest else 0 for row in self.rows]}
         colours = {"state": [COLOURS.get(row["state"].upper().replace(" ", "_"), BAD) for row in self.rows]}
-        return (page.headline(title.capitalize(), about) + page.table_html(head, cells, bars, colours)
+        return (page.headline(title.capitalize(), about) + self._chart() + page.table_html(head, cells, colours=colours)
                 + "".join(page.quiet(note) for note in self.notes))
+
+    def _chart(self) -> str:
+        """Images/s beside each other, with what most steps of a run do, and a line at the run that they are compared with."""
+        timed = [row for row in self.rows if row.get("images_per_second") and "images_per_second" in self.measures]
+        if len(timed) < 2:
+            return ""
+        bars, base = [], self.base if "ratio" in self.measures else None
+        for row in timed:
+            speed, half = row["images_per_second"], row.get("variation") or 0.0
+            note = words.ratio(row["ratio"]) if row["ratio"] else "not comparable" if base else ""
+            spread = {"low": speed * max(0.0, 1 - half), "high": speed * (1 + half)} if half else {}
+            bars.append(Bar(row["run"], speed, GREY if row["run"] == self.base else SPEED, note, **spread))
+        return charts.bars(bars, unit="images/s", baseline=base, say=words.number, high=22).html()
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         plain = {"text/plain": repr(self), "text/html": self._repr_html_()}
@@ -151,7 +166,31 @@ def compare(*jobs, against=None, measures: Sequence[str] | None = None) -> Compa
         if disturbed := summary.disturbed(run.record):
             notes.append(f"{run.name}: {disturbed}")
         rows.append(_row(run, base, differing, not why))
+        if not why and run is not base and (unclear := _unclear(run, base)):
+            notes.append(unclear)
     return Comparison(rows, differing, notes, base.name, measures or USUAL)
+
+
+def variation(run: Run) -> float | None:
+    """Half the distance between the 10th and the 90th percentile of the timed steps' seconds, as a share of the middle one.
+
+    None where fewer than `FEW` steps were timed.
+    """
+    took = sorted(step["seconds"] for step in run.record.timed_steps if step.get("seconds"))
+    if len(took) < FEW:
+        return None
+    low, middle, high = (took[round(part * (len(took) - 1))] for part in (0.1, 0.5, 0.9))
+    return (high - low) / 2 / middle
+
+
+def _unclear(run: Run, base: Run) -> str:
+    """Whether steps of these runs vary by more than the runs differ."""
+    mine, other = run.numbers.get("images_per_second"), base.numbers.get("images_per_second")
+    widths = variation(run), variation(base)
+    if not mine or not other or None in widths or not SAME < abs(mine / other - 1) < max(widths):
+        return ""
+    return (f"{run.name} differs from {base.name} by {words.share(abs(mine / other - 1))}, less than single steps do "
+            f"(±{words.share(max(widths))}): repeat both runs before you believe it")
 
 
 def _same(run: Run, other: Run) -> bool:
@@ -194,13 +233,14 @@ def _row(run: Run, base: Run, differing: Sequence[str], comparable: bool) -> dic
         row["processes"] = run.start.get("world_size")
     return row | {
         "images_per_second": speed,
+        "variation": variation(run) if speed else None,
         "ratio": speed / other if speed and other and comparable else None,
         "step_ms": found["step_seconds"] * 1000 if "step_seconds" in found else None,
         "waiting": run.share("idle"),
         "memory_gb": run.memory / 1e9 if run.memory else None,
         "power_w": found.get("power"),
         "joules_per_image": found.get("joules_per_image"),
-        "validation_accuracy": found.get("validation_accuracy"),
+        "validation_accuracy": found.get("validation_accuracy") if run.args.get("data") != "random" else None,
         "loading_ms": found["loading"] * 1000 if "loading" in found else None,
         "first_step_s": found.get("first_step_seconds"),
         "with_workers_gb": found["memory_with_workers"] / 1e9 if "memory_with_workers" in found else None,

@@ -13,7 +13,7 @@ from ..ui import charts, page, words
 from ..ui.charts import Bracket, Lane
 from ..ui.page import View
 from ..ui.palette import NAMES, PHASE
-from . import board
+from .dashboard import face_of, face_page
 
 ZOOM, MOST = 6, 200  # steps of a closer look, and as many as can be asked for
 WHOLE = "#6c8ead"  # a step whose phases were not timed
@@ -49,18 +49,20 @@ def timeline(job, steps: tuple[int, int] | None = None) -> View:
     """
     run = runs.one(job)
     course = laid_out(run)
-    face = board.face_of(run)
+    face = face_of(run)
     title = f"timeline of {run.name}: {face[0]}"
     if not course.steps:
         none = "no step is recorded" + (" yet" if run.state in ("PENDING", "RUNNING") else "")
         text = page.listed(title, [("", line) for line in (*face[1:], none)])
-        return View(f"timeline of {run.name}", text, page.headline(run.name) + board.face_page(run, face) + page.quiet(none))
+        return View(f"timeline of {run.name}", text, page.headline(run.name) + face_page(run, face) + page.quiet(none))
     chosen = _window(course, steps)
     rows = findings(run, course)
-    body = page.headline(f"Timeline of {run.name}", runs.what(run))
-    if run.state != "COMPLETED" or len(face) > 1:
-        body += board.face_page(run, face)
-    body += _whole(course) + _near(course, chosen) + page.rows(rows)
+
+    def body() -> str:
+        said = face_page(run, face) if run.state != "COMPLETED" or len(face) > 1 else ""
+        return page.headline(f"Timeline of {run.name}", runs.what(run)) + said + _whole(course) + _near(course, chosen) \
+            + page.rows(rows)
+
     return View(f"timeline of {run.name}", page.listed(title, [*(("", line) for line in face[1:]), *rows]), body)
 
 
@@ -165,9 +167,17 @@ def _window(course: Course, asked: tuple[int, int] | None) -> list[tuple[str, in
 
 def spans(found: Sequence[Span]) -> list[charts.Span]:
     """As a chart has them, in the order of the phases: so they are stacked where there are many."""
-    return [charts.Span(one.begin, one.end, NAMES.get(one.what, UNTIMED), PHASE.get(one.what, WHOLE),
-                        tip=f"step {one.step:,}: {NAMES.get(one.what, 'step')} {words.seconds(one.end - one.begin)}")
-            for one in sorted(found, key=lambda one: ORDER.index(one.what))]
+    each = len(found) <= charts.EACH  # else nothing can be pointed at
+    of_kind: dict[str, list[charts.Span]] = {what: [] for what in ORDER}
+    for one in found:
+        what = one.what
+        of_kind[what].append(charts.Span(one.begin, one.end, NAMES.get(what, UNTIMED), PHASE.get(what, WHOLE), False,
+                                         tip(one) if each else ""))
+    return [span for some in of_kind.values() for span in some]
+
+
+def tip(span: Span) -> str:
+    return f"step {span.step:,}: {NAMES.get(span.what, 'step')} {words.seconds(span.end - span.begin)}"
 
 
 def _whole(course: Course) -> str:
@@ -185,15 +195,17 @@ def _whole(course: Course) -> str:
 def _near(course: Course, windows: Sequence[tuple[str, int, int]]) -> str:
     """A few steps from near: each phase as a bar, the loader's wait below where it belongs."""
     found = []
+    wanted = {step["step"] for _, first, last in windows for step in course.steps[first : last + 1]}
+    device, loader = ([one for one in some if one.step in wanted] for some in (course.device, course.loader))
     for title, first, last in windows:
         steps = course.steps[first : last + 1]
-        wanted = {step["step"] for step in steps}
         begin, end = course.begins[first], course.begins[last] + steps[-1]["seconds"]
         labels = [(begin_, begin_ + step["seconds"], (f"step {step['step']:,}: {words.seconds(step['seconds'])}",
                                                       f"step {step['step']:,}", f"{step['step']:,}"))
                   for begin_, step in zip(course.begins[first:], steps)]
-        device, loader = ([one for one in some if one.step in wanted] for some in (course.device, course.loader))
-        lanes = [Lane("device", spans(device), 30, labels), Lane("loader", spans(loader), 14)]
+        inside = {step["step"] for step in steps}
+        lanes = [Lane("device", spans([one for one in device if one.step in inside]), 30, labels),
+                 Lane("loader", spans([one for one in loader if one.step in inside]), 14)]
         found.append(charts.timeline(lanes, title=title, begin=begin, end=end, lines=course.begins[first : last + 1], gap=4))
     return replace(charts.grid(*found, columns=1), label="a few steps from near", names=_names(course)).html()
 
