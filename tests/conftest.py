@@ -2,13 +2,18 @@
 
 import pytest
 
-FIRST = ("slurm", "slow")  # markers of what takes longest
+
+def pytest_itemcollected(item):
+    """The tests of a file go to one worker, which makes what they share once; those of a file marked `spread` to any."""
+    if not item.get_closest_marker("spread"):
+        item.add_marker(pytest.mark.xdist_group("slurm" if item.get_closest_marker("slurm") else item.path.stem))
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """What takes longest goes first, so that all workers end together."""
-    items.sort(key=lambda item: next((place for place, name in enumerate(FIRST) if item.get_closest_marker(name)), len(FIRST)))
+    """What takes longest goes first, what is spread last, so that all workers end together."""
+    items.sort(key=lambda item: next((place for place, name in enumerate(("slurm", "slow", "", "spread"))
+                                      if item.get_closest_marker(name)), 2))
 
 
 @pytest.hookimpl(trylast=True)
