@@ -64,4 +64,4 @@ def slurm():
 
 def pytest_itemcollected(item):
     if "slurm" in getattr(item, "fixturenames", ()):
-        item.add_marker(pytest.mark.slurm)  # one cluster: one worker
+        item.add_marker(pytest.mark.slurm)
