@@ -190,12 +190,10 @@ def _kits_stopped(pair: Pair, stopped: Facts, where: Places) -> tuple[str, str]:
 
 
 def _goes_on_to_the_end(rank: Facts, where: Places) -> None:
-    """An `exit()` in the midst of a training looks like its end to whoever only asks for the exit code."""
+    """An `exit()` inside a training looks like its end to whoever only asks for the exit code."""
     ended = rank.ended
-    expect(where.fence_at(ended) is None,
-           saw=f"{rank.said} ends with exit code 0 in the midst of it, after {rank.events[-1].step} steps",
-           expected="it goes on to its end",
-           look=ended)
+    expect(where.fence_at(ended) is None, saw=f"{rank.said} exits early, with exit code 0 after {rank.steps} steps",
+           expected="it runs to completion", look=ended)
 
 
 def _nothing_is_called_unwritten(lab, probe: Probe) -> None:

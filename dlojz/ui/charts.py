@@ -396,7 +396,7 @@ def stacked(rows: Sequence[tuple[str, Mapping[str, float] | Sequence[tuple[str, 
     room = (left, behind, 24 if title or limit else 2, 46 if axis else 4)
     lines_ = [title] if title else []
     for (name, parts), whole in zip(given, sums):
-        detail = ", ".join(f"{part} {say(value)}" for part, value in parts if value)
+        detail = ", ".join(f"{part} {say(value)}" for part, value in parts if value) if len(parts) > 1 else ""
         lines_.append(f"  {name + ': ' if name else ''}{say(whole)}{unit_}" + (f" ({detail})" if detail else ""))
     lines_ += [f"  {limit[0]}: {say(limit[1])}{unit_}"] if limit else []
     names = [(part, picked[part] + ("73" if part in faint and picked[part] != INK else "")) for part in parts_]

@@ -33,7 +33,7 @@ from .palette import (
 )
 
 __all__ = ["BAD", "BLUE", "CARE", "COLLECTIVE", "GOOD", "GREEN", "GREY", "LAUNCH", "MEMORY", "NAMES", "ORANGE", "PHASE", "PINK",
-           "POWER", "RUNS", "SKY", "SPEED", "SYNC", "VERMILLION", "Panel", "Svg", "arc", "legend", "nice_top", "on", "short",
+           "POWER", "RUNS", "SKY", "SPEED", "SYNC", "VERMILLION", "Panel", "Svg", "legend", "nice_top", "on", "short",
            "ticks"]
 
 SMALL, PLAIN = 12, 13
@@ -186,13 +186,3 @@ def nice_top(value: float, most: int = 5) -> float:
 def short(value: float) -> str:
     """A tick: ``0.25``, ``20``, ``1,500``, ``1e+07``."""
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:g}"
-
-
-def arc(cx: float, cy: float, radius: float, start: float, end: float) -> str:
-    """A path along a circle; angles in degrees, clockwise from the top."""
-    points = []
-    for angle in (start, end):
-        turned = math.radians(angle - 90)
-        points.append((cx + radius * math.cos(turned), cy + radius * math.sin(turned)))
-    large = int(abs(end - start) > 180)
-    return f"M{points[0][0]:.2f} {points[0][1]:.2f}A{radius} {radius} 0 {large} 1 {points[1][0]:.2f} {points[1][1]:.2f}"

@@ -9,11 +9,9 @@ from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 
 from ..system.errors import UsageError
+from . import charts
 from .page import View, headline, quiet, table
-from .svg import BLUE, GREEN, GREY, MEMORY, ORANGE, PINK, SKY, Svg, legend
 
-MEMORY_PARTS = {"parameters": BLUE, "gradients": SKY, "optimizer": GREEN, "buffers": GREY, "weight copies": ORANGE,
-                "activations": PINK, "measured": MEMORY}
 CELL = "text-align: left; padding: 3px 14px 3px 0; vertical-align: top"
 
 
@@ -74,24 +72,10 @@ def bars(
 
 
 def stacked(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], say, notes: Sequence[str] = ()) -> View:
-    """A bar a row, made of parts of a run's memory; ``say`` puts a value into words."""
-    width, left, high = 900, 210, 30
-    longest = max(sum(value for _, value in parts) for _, parts in rows)
-    svg = Svg(width, len(rows) * (high + 12) + 6, title)
-    lines = [title]
-    for number, (name, parts) in enumerate(rows):
-        x, y, whole = left, 4 + number * (high + 12), sum(value for _, value in parts)
-        svg.text(left - 10, y + high / 2 + 4, name, anchor="end")
-        for part, value in parts:
-            long = value / longest * (width - left - 110)
-            svg.rect(x, y, long, high, MEMORY_PARTS[part], f"{part}: {say(value)}")
-            x += long
-        svg.text(x + 8, y + high / 2 + 4, say(whole), weight=600)
-        detail = ", ".join(f"{part} {say(value)}" for part, value in parts if value)
-        lines.append(f"  {name}: {say(whole)}" + (f" ({detail})" if len(parts) > 1 else ""))
-    shown = dict.fromkeys(part for _, parts in rows for part, value in parts if value)
-    page = headline(title) + str(svg) + legend([(part, MEMORY_PARTS[part]) for part in shown]) + "".join(map(quiet, notes))
-    return View(title, "\n".join([*lines, *notes]), page)
+    """A bar per row, made of parts of a run's memory; ``say`` puts a value into words."""
+    chart = charts.stacked(rows, say=say)
+    text = "\n".join([title, chart.text(), *notes])
+    return View(title, text, lambda: headline(title) + chart.html() + "".join(map(quiet, notes)))
 
 
 def _number(value: float | None) -> str:

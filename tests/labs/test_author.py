@@ -27,6 +27,7 @@ def apply(text, patch):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_guide_s_examples_work_step_by_step(kit, tmp_path):
     ran = []
     for kind, name, content in BLOCK.findall(GUIDE):

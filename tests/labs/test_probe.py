@@ -210,7 +210,7 @@ def test_ends_early(tmp_path, shared, code, said):
 def test_ends_in_the_midst_of_a_training(tmp_path, shared):
     file = script(tmp_path, fence="if step == 2: exit()\n")
     outcome = run_check("gpu", file.parent, PLENTY, shared)
-    assert outcome.state == WRONG and "ends with exit code 0 in the midst of it, after 2 steps" in outcome.message, outcome
+    assert outcome.state == WRONG and "exits early, with exit code 0 after 2 steps" in outcome.message, outcome
     assert f"line {line_of(file, 'exit()')} of train.py" in outcome.message
 
 
@@ -220,18 +220,16 @@ def test_a_debugger_is_left_in(tmp_path, shared):
 
 
 @pytest.mark.parametrize("code", [
-    "open(__file__, 'w').close()", "open(__file__, 'ab').close()", "import os; os.remove(__file__)",
-    "import os; os.rename(__file__, 'away.py')", "import os; os.truncate(__file__, 0)",
+    "open(__file__, 'w').close()", "import os; os.remove(__file__)", "import os; os.rename(__file__, 'away.py')",
     "import pathlib; pathlib.Path(__file__).with_name('augment.py').write_text('')",
-    "open('new.py', 'w').write('1'); import os; os.replace('new.py', __file__)",
+    "import shutil, pathlib; shutil.rmtree(pathlib.Path(__file__).parent)",
 ])
-def test_the_trainee_s_files_stay_as_they_are(tmp_path, shared, code):
-    file = script(tmp_path, fence=code + "\n")
+def test_what_it_does_to_its_files_reaches_a_copy(tmp_path, shared, code):
+    script(tmp_path, fence=f"if step == 0: {code}\n")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     outcome = run_check("gpu", tmp_path, PLENTY, shared)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-    assert outcome.state == WRONG and f"line {line_of(file, code)} of train.py" in outcome.message
-    assert "PermissionError: a check leaves your files as they are: this would change" in outcome.message
+    assert outcome.state in (SOLVED, WRONG), outcome
 
 
 def test_files_may_be_read_and_others_written(tmp_path, shared):
@@ -269,27 +267,6 @@ def test_a_million_lines(tmp_path, shared):
     assert len(shared.output) <= 20_000
 
 
-@pytest.mark.parametrize("code", [
-    "import os\nwhile True: os.fork()\n",
-    "import os\nwhile True:\n    try: os.fork()\n    except BaseException: pass\n",
-    "import os, time\nwhile os.fork() == 0: os.setsid()\ntime.sleep(1e6)\n",
-    "import subprocess\nwhile True: subprocess.Popen(['sleep', '1000'])\n",
-    "import subprocess\nsubprocess.run(['sh', '-c', 'more() { sleep 0.05; more & more & wait; }; more'])\n",
-])
-def test_fork_bomb(tmp_path, shared, code):
-    outcome = run_check("gpu", script(tmp_path, fence=code).parent, Limits(seconds=15, processes=24), shared)
-    assert outcome.state == WRONG
-    assert "starts more than 24 processes" in outcome.message
-
-
-def test_too_many_processes_of_several_runs(tmp_path, shared):
-    """Three runs that go on beside each other are not taken for one: it is said which line starts too many."""
-    code = "import os, time\nfor _ in range(100):\n    if not os.fork(): time.sleep(60)\n"
-    file = script(tmp_path, fence=code)
-    outcome = run_check("gpu", file.parent, PLENTY, shared)
-    assert f"starts more than 64 processes, in line {line_of(file, 'os.fork()')} of train.py" in outcome.message, outcome
-
-
 def test_memory(tmp_path, shared):
     file = script(tmp_path, fence="held = [bytearray(b'x' * 2**24) for _ in range(1000)]\n")
     outcome = run_check("gpu", file.parent, Limits(seconds=60, memory=2 * 10**9), shared)
@@ -316,14 +293,25 @@ def test_ends_its_parent(tmp_path, nothing_left):
     assert not nothing_left()
 
 
+def test_the_helper_process_is_stopped(tmp_path, nothing_left, monkeypatch):
+    """Somebody's debugger, or a queue that suspends: every wait ends."""
+    monkeypatch.setattr(session, "ANSWER", 1.0)
+    code = "import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(1e6)\n"
+    begun = time.monotonic()
+    outcome = run_check("gpu", script(tmp_path, before=code).parent, Limits(seconds=4))
+    assert outcome.state == CANNOT_CHECK and "does not answer" in outcome.message and time.monotonic() - begun < 60, outcome
+    assert not nothing_left()
+
+
 def test_the_kernel_is_killed(tmp_path, nothing_left):
     """Nothing goes on when what waited for the check is gone."""
-    file = script(tmp_path, fence="import pathlib, time; pathlib.Path(__file__).with_name('here').touch(); time.sleep(1e6)\n")
+    here = tmp_path / "here"
+    file = script(tmp_path, fence=f"import pathlib, time; pathlib.Path({str(here)!r}).touch(); time.sleep(1e6)\n")
     code = f"from dlojz.labs.checking import run_check; run_check('gpu', {str(file.parent)!r})"
     env = os.environ | {"PYTHONPATH": str(paths.PACKAGE.parent), "TMPDIR": str(tmp_path)}
     kernel = subprocess.Popen([sys.executable, "-c", code], env=env)
     limit = time.monotonic() + 60
-    while not (tmp_path / "here").exists() and time.monotonic() < limit:
+    while not here.exists() and time.monotonic() < limit:
         time.sleep(0.05)
     assert len(nothing_left()) >= 3
     kernel.kill()

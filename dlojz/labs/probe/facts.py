@@ -107,6 +107,11 @@ class Facts:
                 return event
         return None
 
+    @property
+    def steps(self) -> int:
+        """How many forward passes in training there were."""
+        return max((event.step for event in self.events), default=0)
+
     def finish(self) -> None:
         """Waits for the end. Raises Unfinished unless it has completed."""
         if not self.completed:
@@ -139,7 +144,7 @@ class Facts:
         return self._ended
 
     def _how_it_ended(self) -> Event:
-        process, events = self._process, self.events
+        process, _ = self._process, self.events  # waits
         status = process.status or 0
         if broken := self.first("broken"):
             return ending({}, "broken", f"could not be watched: {broken.message}")
@@ -163,7 +168,7 @@ class Facts:
             return ending(left[-1] if left else {}, "completed", "ran to its end")
         code = os.waitstatus_to_exitcode(status)
         early = "before it had trained" if self.trains else "before the check was through with it"
-        trained = f"after {events[-1].step} steps" if events and events[-1].step else early
+        trained = f"after {self.steps} steps" if self.steps else early
         return ending(left[-1] if left else {}, "exit", f"ends with exit code {code} {trained}")
 
     def _stood(self) -> dict:
