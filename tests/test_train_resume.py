@@ -9,6 +9,7 @@ from training import make_images, same, same_training, until
 
 from dlojz.training import records
 
+pytestmark = pytest.mark.spread
 LONG = ("--model", "tiny_slow", "-e", 24, "--checkpoint-every", 2)  # 144 steps, 20 ms each
 
 
