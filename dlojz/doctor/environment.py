@@ -55,7 +55,7 @@ def _environment(env, cores, gpus, listing):
         if found:
             yield note(
                 "LD_LIBRARY_PATH",
-                f"{folder} holds {', '.join(found)}: they are loaded in place of those that torch brings",
+                f"{folder} contains {', '.join(found)}, which are loaded instead of torch's own",
                 "Unset it unless torch here is built for them (a cluster's module is).",
                 folder=folder,
                 libraries=found,
@@ -87,7 +87,7 @@ def _environment(env, cores, gpus, listing):
             "RANK, …",
             "set: "
             + ", ".join(f"{name}={value}" for name, value in ranks.items())
-            + ": a script started here believes it is one of several processes",
+            + ": a script started here takes itself for one of several processes",
             f"unset {' '.join(ranks)}. `submit` gives jobs a clean environment.",
             **ranks,
         )

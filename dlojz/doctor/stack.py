@@ -323,7 +323,7 @@ def say_ports(facts: dict) -> Iterator[Finding]:
     if facts["error"]:
         yield broken(
             "Ports",
-            f"127.0.0.1 takes no listener: {facts['error']}",
+            f"cannot listen on 127.0.0.1: {facts['error']}",
             "Processes of one job meet there: the loopback interface must be up (`ip link set lo up`).",
             **facts,
         )
@@ -337,8 +337,8 @@ def say_ports(facts: dict) -> Iterator[Finding]:
     elif facts["ephemeral"] is not None and facts["ephemeral"] <= LAST:
         yield note(
             "Ports",
-            f"free on 127.0.0.1, but the system itself hands out ports from {facts['ephemeral']} on: now and then a job's port "
-            f"({FIRST}-{LAST}) is taken",
+            f"free on 127.0.0.1, but the system assigns ports from {facts['ephemeral']} upwards, so a job's port "
+            f"({FIRST}-{LAST}) is sometimes taken",
             'Submit again if a job says "address already in use".',
             **facts,
         )

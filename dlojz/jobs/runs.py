@@ -107,7 +107,7 @@ def several(*asked) -> list[Run]:
     """All runs that are meant, in this order. Raises UsageError where there are none or one is not to be found."""
     found = [run for item in asked for run in _found(item)]
     if not found:
-        raise UsageError("there is no run to show: name some, such as \"amp\", or give their jobs")
+        raise UsageError("no run to show: name one, such as \"amp\", or pass its job")
     return found
 
 

@@ -126,13 +126,13 @@ class Table:
             try:
                 rows = self.look()
             except Exception as error:  # a disk that went away comes back; the table must still be there then
-                self._say(f"could not look ({type(error).__name__}), trying again")
+                self._say(f"could not read the state ({type(error).__name__}), trying again")
                 continue
             if not any(row.active for row in rows):
                 self.handle.update(self._final(rows), raw=True)
                 break
             if until is not None and time.monotonic() > until:
-                self._say(f"{summary(rows)}; no longer watching, the jobs go on")
+                self._say(f"{summary(rows)}; stopped watching, the jobs keep running")
                 break
         with _tables_lock:
             if _tables.get(self.watched.key) is self:

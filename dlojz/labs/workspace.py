@@ -113,7 +113,7 @@ def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) 
     theirs = target.read_bytes()
     state = _state(name, theirs)
     if not update and (entry or state is None or state.whole != now.whole):
-        return "" if entry else f"{name}: there is one already, which stays as it is"
+        return "" if entry else f"{name} already exists and stays unchanged"
     if entry and state is not None and state.skeleton == entry.get("offered", {}).get("skeleton"):
         entry = manifest[name] = {**entry, **entry["offered"], "offered": {}}  # the file that we put beside it was taken
     if state is not None and state.whole == now.whole:
@@ -131,7 +131,7 @@ def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) 
         outside = " outside of its fences" if entry and state and state.fences and state.skeleton != entry.get("skeleton") else ""
         why = f"you have changed it{outside}" if entry else "whether you have changed it is not known"
         place = beside.relative_to(folder).as_posix()
-        return f"{name}: {why}, so it stays; the new one is beside it, {place}" + note.format(f"mv {place} {name}")
+        return f"{name}: {why}, so it stays unchanged; the new version is next to it, {place}" + note.format(f"mv {place} {name}")
     new, kept = merged
     where = None
     if new != theirs:
@@ -209,7 +209,7 @@ def _solve_unwritten(folder: Path, file: str, done: set[str]) -> list[str]:
             elif fences.same(found[name].body, lab.stubs[name]):
                 new[name] = solution.body
             elif not fences.same(found[name].body, solution.body):
-                said.append(f"{file}: {name} holds something of yours, which stays (`dlojz solve {lab.id}` replaces it)")
+                said.append(f"{file}: {name} contains your own code, which stays (`dlojz solve {lab.id}` replaces it)")
     if new:
         content.write(fences.replace(content.text, new, file, known))
         said.append(f"{file}: solved {', '.join(new)}")

@@ -69,4 +69,4 @@ def _release(text: str) -> tuple[int, ...]:
 def emptied(name: str) -> UsageError:
     """The error for a script of the course in which nothing is left: how to get it back."""
     return UsageError(f"{name} is empty. If your editor still shows what you wrote, save it again, or look for a copy in "
-                      f"backup/; `rm {shlex.quote(name)} && dlojz workspace` lays it out anew, as it was at first")
+                      f"backup/; `rm {shlex.quote(name)} && dlojz workspace` recreates it as new")

@@ -201,10 +201,10 @@ def read(path: Path | str) -> Trace:
     trace = builder.trace(source)
     if not trace.events:
         cut = " and broke off before the first event" if source.torn else ""
-        raise UsageError(f"{path} has no events{cut}: profile again (--profile), and let the run come to its end")
+        raise UsageError(f"{path} has no events{cut}: profile again (--profile), and let the run finish")
     if trace.torn and trace.devices and not trace.work:
         raise UsageError(f"{path} {trace.torn} before the first kernel: what the GPU did is not in it. Profile again "
-                         "(--profile), and let the run come to its end")
+                         "(--profile), and let the run finish")
     return trace
 
 

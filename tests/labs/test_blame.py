@@ -53,7 +53,7 @@ def test_it_is_what_the_trainee_has_changed_elsewhere(folder, session):
     file = folder / "train.py"
     file.write_text(file.read_text().replace("def validate(", "def validate_all(", 1))
     outcome = run_check("channels_last", folder, Limits(seconds=60), session)
-    assert outcome.state == CANNOT_CHECK and "outside of this lab's fences" in outcome.message, outcome
+    assert outcome.state == CANNOT_CHECK and "outside this lab's fences" in outcome.message, outcome
 
 
 def test_a_port_that_another_program_has(folder, session):

@@ -72,7 +72,7 @@ def test_a_stubbed_file_is_valid_and_techniques_without_a_lab_stay():
     ("lab.toml", "at_least", "at_last", ", line 17: unknown key 'at_last'; did you mean 'at_least'?"),
     ("lab.toml", "at_least =", "# at_least =", ", line 14: a goal has either at_least or at_most"),
     ("lab.toml", "[goal]", "goal = 3\n[goals]", ", line 13: goal must be a table: [goal]"),
-    ("lab.toml", "day = 1", "day = ", " is no TOML: Invalid value (at line 3, column 7)"),
+    ("lab.toml", "day = 1", "day = ", " is not valid TOML: Invalid value (at line 3, column 7)"),
     ("lab.toml", "day = 1", "day = true", ", line 3: day = true is not possible"),
 ])
 def test_what_is_wrong_in_a_lab_is_named_with_its_line(folder, name, old, new, said):

@@ -209,7 +209,7 @@ def _backup(here):
 def test_a_changed_file_stays_and_the_new_one_is_beside_it(here, kit):
     edit(here / "hunt/count.py", "steps = 0", "steps = 1")
     edit(kit / "reference/hunt/count.py", 'print(steps, "steps")', 'print(steps, "steps")  # repaired')
-    said = "hunt/count.py: you have changed it outside of its fences, so it stays; the new one is beside it, hunt/count.new.py"
+    said = "hunt/count.py: you have changed it outside of its fences, so it stays unchanged; the new version is next to it, hunt/count.new.py"
     [line] = workspace.create(here, update=True)
     assert line.startswith(said) and line.endswith("To take the new one: mv hunt/count.new.py hunt/count.py")
 
@@ -277,7 +277,7 @@ def test_it_is_attempted_when_one_fence_of_one_file_is(here, session):
     ("pair.count", "steps = 1\n", "Seen: 1 steps.*the fence pair.count, line 10 of hunt/count.py"),
     ("pair.count", "1 / 0\n", r"`hunt/count.py 3` stops with ZeroDivisionError.*line 11 of hunt/count.py.*the fence pair.count"),
     ("pair.count", "while True: pass\n", "still running after 5 seconds, in line 11 of hunt/count.py, `while True: pass`"),
-    ("pair.count", "exit()\n", r"ran to its end, in line 11 of hunt/count.py.*the fence pair.count"),
+    ("pair.count", "exit()\n", r"ran to completion, in line 11 of hunt/count.py.*the fence pair.count"),
     ("pair.mix", "def mix(a, b):\n    return a / 'x'\n",
      r"the check's use of `mix.py` stops with TypeError.*line 7 of mix.py, `return a"),
     ("pair.mix", "def mix(a, b):\n    while True: pass\n", "still running after 5 seconds, in line 7 of mix.py"),
@@ -289,7 +289,7 @@ def test_it_is_attempted_when_one_fence_of_one_file_is(here, session):
      r"`todo\(\"pair\"\)` is still called, so `hunt/count.py 3` says that .*line 13 of hunt/count.py, `todo\('pair'\)`"),
     ("pair.mix", "from dlojz import todo\ndef mix(a, b):\n    todo('pair')\n    return (a + b) / 2\n",
      "is still called, so the check's use of `mix.py` says that pair is not.*line 8 of mix.py"),
-    ("pair.mix", "import os\nos.kill(os.getpid(), 9)\n", "the check's use of `mix.py` was ended by the signal SIGKILL"),
+    ("pair.mix", "import os\nos.kill(os.getpid(), 9)\n", "the check's use of `mix.py` was killed by the signal SIGKILL"),
     ("pair.mix", "raise SystemExit\n", "the check's use of `mix.py` ends with exit code 0"),
 ])
 def test_what_is_wrong_is_named_with_its_file_and_line(here, session, name, body, said):

@@ -322,7 +322,7 @@ def test_an_emptied_file_is_called_empty_and_comes_back(here, capsys, left):
         assert cli.main(command.split()) == 2, command
         said = "".join(capsys.readouterr())
         assert "train.py is empty. If your editor still shows what you wrote, save it again, or look for a copy in backup/; " \
-               "`rm train.py && dlojz workspace` lays it out anew, as it was at first" in said, command
+               "`rm train.py && dlojz workspace` recreates it as new" in said, command
     assert (here / "train.py").read_text() == left and not list((here / "runs").iterdir())
     assert cli.main(["reset", "gpu", "--file"]) == 0
     assert (here / "train.py").read_text() == catalogue.laid_out("train.py")
@@ -376,7 +376,7 @@ def test_what_cannot_be_noted_is_shown_all_the_same(unkept, capsys, command, fir
     *_, last = said.strip().split("\n")
     assert said.startswith(first) and said.count("Not kept in your progress") == 1
     assert last == f"Not kept in your progress: cannot write {unkept / events.NAME}: No such file or directory. " \
-                   "Make room or mend its permissions."
+                   "Free some space or fix its permissions."
 
 
 def test_all_hints_can_be_read_where_none_can_be_noted(unkept):

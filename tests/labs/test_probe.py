@@ -248,7 +248,7 @@ def test_ends_early_elsewhere(tmp_path, shared):
     outcome = run_check("gpu", script(tmp_path, before="undefined_name\n").parent, PLENTY, shared)
     assert outcome.state == CANNOT_CHECK
     assert "NameError" in outcome.message and "`undefined_name`" in outcome.message
-    assert "outside of this lab's fences" in outcome.message and "`dlojz reset gpu --file`" in outcome.message
+    assert "outside this lab's fences" in outcome.message and "`dlojz reset gpu --file`" in outcome.message
 
 
 def test_deleted_import(tmp_path, shared):

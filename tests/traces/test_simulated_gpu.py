@@ -386,7 +386,7 @@ def test_a_process_that_comes_late_is_told_from_a_slow_network(tmp_path, element
     _, facts = facts_of(body, tmp_path, world=4)
     found = traces.diagnose(facts)
     assert found.pattern == "communication"
-    assert found.next[0].startswith("look for the process that comes late" if late else "send less often"), found
+    assert found.next[0].startswith("find the slow process" if late else "send less often"), found
     assert any("which process comes late" in line for line in found.unknown) == late
 
 
@@ -443,7 +443,7 @@ def test_no_sentence_speaks_of_a_step_where_none_is_marked(tmp_path):
         found = traces.diagnose(traces.analyse(traces.read(path)))
         assert found.pattern == pattern, f"{program.__name__}: {found}"
         for said in (str(found), *(view(path).text for view in (views.trace, views.communications))):
-            assert "a step" not in said and " step of " not in said, said
+            assert "per step" not in said and " step of " not in said, said
 
 
 # --- the facts themselves ----------------------------------------------------------------------------------------------------

@@ -227,20 +227,20 @@ else:
     loss.backward()
 # <<< amp.backward
 
-# wrong: images in half · expect: step 1: the images that the model is given are not those that the loader gave.*in float32.*amp.forward
+# wrong: images in half · expect: step 1: the model gets different images from those that the loader returned.*in float32.*amp.forward
 # >>> amp.forward
 outputs = model(images.to(amp_dtype) if amp_dtype else images)
 loss = criterion(outputs.float(), labels)
 # <<< amp.forward
 
-# wrong: images rounded · expect: --amp bf16.*step 1: the images that the model is given are not those.*all digits
+# wrong: images rounded · expect: --amp bf16.*step 1: the model gets different images from those.*all digits
 # >>> amp.forward
 with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
     outputs = model(images.to(amp_dtype or torch.float32).float())
     loss = criterion(outputs, labels)
 # <<< amp.forward
 
-# wrong: labels of others · expect: the labels that the loss compares with are not those of the images.*`loss = 
+# wrong: labels of others · expect: the loss gets labels that are not those of the images.*`loss = 
 # >>> amp.forward
 with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
     outputs = model(images)

@@ -105,7 +105,7 @@ images = images.to(device, non_blocking=args.non_blocking)
 labels = labels.to(device, non_blocking=True)
 # <<< gpu.batch
 
-# wrong: batch comes back · expect: images that the model is given are on cpu.*gpu.batch
+# wrong: batch comes back · expect: model gets images that are on cpu.*gpu.batch
 # >>> gpu.batch
 images, labels = images.to(device), labels.to(device)
 images, labels = images.cpu(), labels.cpu()
@@ -119,19 +119,19 @@ if device.type == "cuda":
     torch.cuda.empty_cache()
 # <<< gpu.batch
 
-# wrong: images as floats · expect: the images that the model is given are not those that the loader gave.*format.*gpu.batch|as float32.*one byte.*`images = 
+# wrong: images as floats · expect: the model gets different images from those that the loader returned.*format.*gpu.batch|as float32.*one byte.*`images = 
 # >>> gpu.batch
 images = images.float().to(device, non_blocking=args.non_blocking)
 labels = labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
-# wrong: images empty · expect: images that the model is given are not those that the loader gave.*gpu.batch
+# wrong: images empty · expect: model gets different images from those that the loader returned.*gpu.batch
 # >>> gpu.batch
 images = torch.empty_like(images, device=device)
 labels = labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
-# wrong: images stay · expect: images that the model is given are on cpu.*gpu.batch
+# wrong: images stay · expect: model gets images that are on cpu.*gpu.batch
 # >>> gpu.batch
 labels = labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
@@ -256,7 +256,7 @@ labels = labels.to(device, non_blocking=args.non_blocking)
 print("labels", labels)
 # <<< gpu.batch
 
-# wrong: result dropped · expect: images that the model is given are on cpu.*gpu.batch
+# wrong: result dropped · expect: model gets images that are on cpu.*gpu.batch
 # >>> gpu.batch
 images.to(device)
 labels.to(device)
@@ -292,7 +292,7 @@ number = int(os.environ.get("LOCAL_RANK", 0))
 device = torch.device("cuda", number % torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
 # <<< gpu.device
 
-# wrong: weights made anew · expect: weights are others than those that it was made with.*gpu.model
+# wrong: weights made anew · expect: weights have changed since it was built.*gpu.model
 # >>> gpu.model
 net = torchvision.models.get_model(args.model, weights=None, num_classes=classes).to(device)
 # <<< gpu.model

@@ -3,7 +3,7 @@
 ``replica``     an optimizer's step is over: weights and before, numbers that are the same in two processes where all parameters
                 are, after and before it; gradient, the same for what the optimizer was given; alone, the same for the gradient
                 of this process's own batch (the first since the step before), computed once more without the others (None on
-                pretended GPUs); trained, the running means and variances of batch norm, as in ``buffers``
+                simulated GPUs); trained, the running means and variances of batch norm, as in ``buffers``
 ``given``       a forward pass begins: training, rows (a number for each sample that it is given, the same for the same sample)
 ``batch.loss``  the loss of a batch was computed: training, loss (mean), images, correct
 ``sums``        the kit tells that a step is over: sums (loss x images, correct, images)
@@ -14,7 +14,7 @@
 ``wrapped``     DistributedDataParallel was given device_ids: devices (numbers of GPUs; None: it was not given any)
 ``collective.call`` ``collective.done``   a collective that the script called itself begins, and has come to its end: call
 
-A process that waits for another one gives up after WAIT seconds, with torch's own error. Where GPUs are pretended (``gpus=N``)
+A process that waits for another one gives up after WAIT seconds, with torch's own error. Where GPUs are simulated (``gpus=N``)
 NCCL is played by gloo, and SyncBatchNorm by the batch norm of each process. ``uneven=True``: the last batch that a loader gives
 to rank 1 is one image short, as where images cannot be shared out evenly. ``local_ranks=[…]``: each rank's number on its node;
 ``[0, 0]`` makes two nodes of one process each.
