@@ -115,7 +115,7 @@ def test_a_good_file():
     (8, "qos = 3", "line 8: qos must be a table, one [partitions.big.qos.NAME] each"),
     (8, "qos = { slow = 3 }", "slow must be a table: [partitions.big.qos.slow]"),
     (8, "qos = { slow = { max_gpu = 3 } }", "line 8: unknown key 'max_gpu'; did you mean 'max_gpus'?"),
-    (10, '[partitions.big.qos."a b"]', "line 10: 'a b' is no name"),
+    (10, '[partitions.big.qos."a b"]', "line 10: 'a b' is not a name"),
     (11, "max_gpus = 0", "line 11: max_gpus = 0 is not possible: expected a whole number from 1"),
     (4, "time = ", "is not valid TOML: "),
     (4, 'time = "1', "at line 4"),

@@ -506,7 +506,7 @@ def written(path, record):
 @pytest.mark.parametrize("name, reason, advice", [
     ("profile/trace.json.gz", "{}/profile is not there", "Make that folder first, or name a file in one that is there"),
     ("profile/trace.json", "{}/profile is not there", "Make that folder first, or name a file in one that is there"),
-    ("file/trace.json.gz", "{}/file is no folder", "Make that folder first, or name a file in one that is there"),
+    ("file/trace.json.gz", "{}/file is not a folder", "Make that folder first, or name a file in one that is there"),
     ("folder", "{}/folder is a folder", "Name a file"),
 ])
 def test_a_trace_that_cannot_be_written_is_no_full_disk(tmp_path, capfd, name, reason, advice):
@@ -528,7 +528,7 @@ def test_a_trace_that_cannot_be_written_is_no_full_disk(tmp_path, capfd, name, r
     (OSError(errno.ENOSPC, "No space left on device"), "disk", "Free some space in {}."),
     (OSError(errno.EDQUOT, "Disk quota exceeded"), "disk", "Your quota is used up: free some space in {}."),
     (OSError(errno.EROFS, "Read-only file system"), "disk", "{} is mounted read-only: take another folder."),
-    (PermissionError(errno.EACCES, "Permission denied"), "usage", "Mend the permissions of {}, or take another folder."),
+    (PermissionError(errno.EACCES, "Permission denied"), "usage", "Fix the permissions of {}, or use another folder."),
     (RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0"), "disk", "Free some space in {}."),
     (RuntimeError("Only Tensors created explicitly by the user support the deepcopy protocol"), "exception", ""),
 ], ids=lambda value: str(value)[:30])

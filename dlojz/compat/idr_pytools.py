@@ -144,11 +144,11 @@ def _directives(exclusive: bool, email: str | None, addon: str | None) -> tuple[
         found += [f"--mail-user={email}", "--mail-type=END,FAIL"]
     for line in filter(None, map(str.strip, (addon or "").splitlines())):
         if not line.startswith("#SBATCH "):
-            raise UsageError(f"slurm_addon: {line!r} is no line of sbatch; write lines such as '#SBATCH --reservation=course'")
+            raise UsageError(f"slurm_addon: {line!r} is not a line of sbatch; write lines such as '#SBATCH --reservation=course'")
         found.append(line.removeprefix("#SBATCH ").strip())
     for option in found:
         if not re.fullmatch(r"--[a-z][\w-]*(=[^\s'\"`;$\\]+)?", option):
-            raise UsageError(f"{option!r} is no option for a job: write --option=value, without blanks or quotes")
+            raise UsageError(f"{option!r} is not an option for a job: write --option=value, without blanks or quotes")
     return tuple(found)
 
 

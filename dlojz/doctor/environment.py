@@ -16,7 +16,7 @@ SLOW = {
     "CUDA_LAUNCH_BLOCKING": ("every kernel is waited for: timings are wrong", ("0",)),
     "TORCH_DISTRIBUTED_DEBUG": ("every exchange is checked", ("OFF", "INFO")),
     "NVIDIA_TF32_OVERRIDE": ("it decides over TF32, whatever the script says", ()),
-    "PYTORCH_NO_CUDA_MEMORY_CACHING": ("every tensor is allocated anew", ("0",)),
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": ("no memory is cached, so every tensor is allocated again", ("0",)),
     "TORCH_COMPILE_DISABLE": ("torch.compile does nothing", ("0",)),
     "TORCHDYNAMO_DISABLE": ("torch.compile does nothing", ("0",)),
 }
@@ -109,7 +109,7 @@ def _threads(env, cores):
             continue
         first = value.split(",")[0].strip()
         if not first.isdigit() or int(first) == 0:
-            yield note(name, f"is {value!r}, which is no number of threads", f"unset {name}.", value=value)
+            yield note(name, f"is {value!r}, which is not a number of threads", f"unset {name}.", value=value)
         elif cores and int(first) > cores:
             yield note(
                 name,

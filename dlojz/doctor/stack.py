@@ -47,7 +47,7 @@ def look_site() -> dict:
 
 def say_site(site: dict, has_slurm: bool) -> Iterator[Finding]:
     if site["error"]:
-        yield broken("Site", site["error"], "Mend DLOJZ_SITE, the line `site` in workspace.toml, or the site's file.")
+        yield broken("Site", site["error"], "Fix DLOJZ_SITE, the line `site` in workspace.toml, or the site's file.")
         return
     where = {"local": "this machine's own queue", "slurm": "Slurm", "replay": "recorded runs"}[site["launcher"]]
     sizes = f"{site['model']}, {site['image_size']} px, batches of {site['batch_size']}"
@@ -141,7 +141,7 @@ def say_slurm(slurm: dict | None, used: bool = True) -> Iterator[Finding]:
         yield broken(
             "Slurm",
             f"installed, but it does not answer: {slurm['error']}",
-            "Try `sinfo`. If it stays so, ask whoever runs the cluster; jobs already submitted go on.",
+            "Try `sinfo`. If it stays so, ask whoever runs the cluster; jobs already submitted keep running.",
             **slurm,
         )
         return

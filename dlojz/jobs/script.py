@@ -392,7 +392,7 @@ def _resume(resumes: bool) -> list[tuple[str, str]]:
     if not resumes:
         return []
     return [('    if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then script+=(--resume); fi',
-             "if Slurm has put the job back into the queue: go on from its checkpoint")]
+             "if Slurm has requeued the job: resume from its checkpoint")]
 
 
 def _alone(asked: Request, python: str) -> list[tuple[str, str]]:

@@ -202,8 +202,7 @@ def _nothing_is_called_unwritten(lab, probe: Probe) -> None:
         for rank in run.ranks:
             left = rank.first("todo", lab=lab.id)
             expect(left is None,
-                   saw=f'`todo("{lab.id}")` is still called, so {rank.said} says that {lab.id} is not written yet and that it '
-                       "goes without it",
+                   saw=f'`todo("{lab.id}")` is still called, so {rank.said} says that {lab.id} is not written yet',
                    expected="only your code, without the `todo` call; everything else is right",
                    look=left)
 
@@ -222,8 +221,8 @@ def _stopped(facts: Facts, where: Places, probe: Probe | None, pair: Pair | None
         return CANNOT_CHECK, (f"{message}\nThis machine is too busy, or your file starts too many processes, so the check cannot "
                               "judge your answer. Try again when the machine is less busy.")
     if "EADDRINUSE" in ended.message:
-        return CANNOT_CHECK, (f"{message}\nAnother program on this machine uses that port, so the check cannot judge your answer. "
-                              "Check again. If your code chooses the port, let the launcher choose it.")
+        return CANNOT_CHECK, (f"{message}\nAnother program on this machine uses that port, so the check cannot judge your answer."
+                              " Check again. If your code chooses the port, let the launcher choose it.")
     missing = next((name for name in where.beside() if not (where.folder / name).exists()), None)
     if missing and not own:
         return CANNOT_CHECK, f"{message}\n{workspace.missing(where.folder, missing)}."
@@ -244,7 +243,7 @@ def _stopped(facts: Facts, where: Places, probe: Probe | None, pair: Pair | None
             expected = "it runs until it reaches what this lab asks for"
         return WRONG, f"{message}\nExpected: {expected}.\nWhere to look: {look}.{where.untouched()}"
     changed = next(iter(where.changed_beside()), None) if ended.file in (None, *lab.files) else ended.file
-    also = f", and {changed} is not what it was" if changed and changed != ended.file else ""
+    also = f", and {changed} was changed" if changed and changed != ended.file else ""
     return CANNOT_CHECK, (f"{message}\nThat is outside this lab's fences{also}. Fix it first, then check again."
                           f"{where.anew(changed)}")
 
@@ -396,7 +395,7 @@ class Places:
     def untouched(self) -> str:
         """A line that names the fences in which the stub still stands."""
         left = self.untouched_fences()
-        return f"\nStill as {'it' if len(left) == 1 else 'they'} came: {', '.join(left)}." if left else ""
+        return f"\nNot edited yet: {', '.join(left)}." if left else ""
 
     def damaged(self) -> str:
         """Lines that say which fences are gone or damaged: the code may be right all the same, but the verbs need them."""

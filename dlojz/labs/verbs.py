@@ -313,7 +313,8 @@ class CaughtUp(messages.Shown):
     """What was done for each lab; ``ready`` where none had to be left alone."""
 
     def __init__(self, goal: str, said: list[str], ready: bool):
-        title = f"Ready for {goal}: earlier labs are solved" if ready else f"Not ready for {goal} yet: fix the labs that were left unchanged"
+        title = (f"Ready for {goal}: earlier labs are solved" if ready else
+                 f"Not ready for {goal} yet: fix the labs that were left unchanged")
         super().__init__("\n".join([title, *(f"  {line}" for line in said)]), messages.headline(title) + messages.lines(*said))
         self.ready = ready
 
@@ -335,26 +336,26 @@ def catch_up(lab: str) -> messages.Shown:
             texts = at.read()
             found = at.found(texts)
         except UsageError as error:
-            said.append(f"{each.id}: left alone. {error}")
+            said.append(f"{each.id}: left unchanged. {error}")
             ready = False
             continue
         if at.same_as_kit(found) or _was_solved(here, each, found):
-            said.append(f"{each.id}: solved already")
+            said.append(f"{each.id}: already solved")
             continue
         attempted = not at.untouched(found)
         if attempted:
             outcome = check(each.id)
             if outcome:
-                said.append(f"{each.id}: solved already, your way")
+                said.append(f"{each.id}: already solved, your way")
                 continue
             if outcome.exit_code == 2:
-                said.append(f"{each.id}: left alone, because it can't be checked. {outcome}")
+                said.append(f"{each.id}: left unchanged, because it can't be checked. {outcome}")
                 ready = False
                 continue
             texts = at.read()  # a check takes a while
         kept = at.put(texts, {name: fence.body for name, fence in each.fences.items()}, "catch_up", attempted)
         lost = events.note(here, "looked", each.id, by="catch_up")
-        said.append(f"{each.id}: the kit's solution stands in {at.place} now.{kept} {lost}".rstrip())
+        said.append(f"{each.id}: {at.place} now has the kit's solution.{kept} {lost}".rstrip())
     return CaughtUp(goal.id, said, ready)
 
 

@@ -226,7 +226,7 @@ def _build(kind, table: dict, keys: tuple[str, ...], where: _Where, **filled):
             for inner, content in value.items():
                 path = (*keys, key, inner)
                 if not re.fullmatch(r"[\w.@+-]+", inner):
-                    raise where.wrong(path, f"{inner!r} is no name for an entry of {key}: letters, digits and _ . - only")
+                    raise where.wrong(path, f"{inner!r} is not a name for an entry of {key}: letters, digits and _ . - only")
                 if not isinstance(content, dict):
                     raise where.wrong(path, f"{inner} must be a table: [{'.'.join(path)}]")
                 values[key][inner] = _build(rule["table"], content, path, where, name=inner)

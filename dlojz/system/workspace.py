@@ -21,7 +21,7 @@ def find(start: Path | str | None = None) -> Path:
     if chosen and start is None:
         folder = Path(chosen).expanduser().resolve()
         if not (folder / MARKER).is_file():
-            raise UsageError(f"DLOJZ_WORKSPACE is {folder}, which is no workspace: make one with `dlojz workspace {chosen}`")
+            raise UsageError(f"DLOJZ_WORKSPACE is {folder}, which is not a workspace: make one with `dlojz workspace {chosen}`")
         return folder
     try:
         here = Path(start or Path.cwd()).resolve()

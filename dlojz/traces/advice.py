@@ -67,7 +67,7 @@ def _launch(facts: Facts) -> list[Try]:
             "profile Python: python -m cProfile -s tottime SCRIPT, or py-spy, names the functions that fill the hole"
         return [Try(named), Try("is something made, read or written in the loop? Batches: in the workers of a DataLoader. "
                                 "Checkpoints and logs: less often")]
-    more = "more to do for each call: a larger --batch-size, one operator on a whole tensor in place of a loop over its parts"
+    more = "more to do for each call: a larger --batch-size, one operator on a whole tensor instead of a loop over its parts"
     return [Try(more),
             Try("fewer launches (with CUDA graphs: one for all)", ("--compile reduce-overhead", "--fused")),
             Try("less Python between operators: cProfile or py-spy says where it is spent")]

@@ -194,7 +194,7 @@ def read(path: Path | str) -> Trace:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
     except EOFError:
-        raise UsageError(f"{path} is no trace of torch.profiler: it has no \"traceEvents\"") from None
+        raise UsageError(f"{path} is not a trace of torch.profiler: it has no \"traceEvents\"") from None
     finally:
         if collecting:
             gc.enable()

@@ -338,9 +338,9 @@ def _unwritten(error: BaseException, path: Path) -> tuple[str, str, str]:
     if number in DISK:
         return "disk", _reason(error), _disk_advice(number, folder)
     if number in (errno.EACCES, errno.EPERM):
-        return "usage", _reason(error), f"Mend the permissions of {folder}, or take another folder"
+        return "usage", _reason(error), f"Fix the permissions of {folder}, or use another folder"
     if not os.path.isdir(folder):
-        missing = "is no folder" if os.path.lexists(folder) else "is not there"
+        missing = "is not a folder" if os.path.lexists(folder) else "is not there"
         return "usage", f"{folder} {missing}", "Make that folder first, or name a file in one that is there"
     if os.path.isdir(path):
         return "usage", f"{path} is a folder", "Name a file"
@@ -351,7 +351,7 @@ def _disk_advice(number: int, folder: Path | str) -> str:
     """What to do about one of `DISK`."""
     return {errno.EROFS: f"{folder} is mounted read-only: take another folder",
             errno.EDQUOT: f"Your quota is used up: free some space in {folder}",
-            errno.EFBIG: "A file may not become that large here: see `ulimit -f`, or take another folder",
+            errno.EFBIG: "A file may not become that large here: see `ulimit -f`, or use another folder",
             errno.ENOSPC: f"Free some space in {folder}",
             }.get(number, f"{folder} does not answer as it should: take another folder, and tell those who run the machine")
 
@@ -407,4 +407,4 @@ def read_safely(path: Path, read):
             return read(file)
     except (OSError, RuntimeError, ValueError, EOFError, LookupError, pickle.UnpicklingError) as error:
         reason = _reason(error)[:100]
-        raise UsageError(f"{path} cannot be read ({reason}): delete it to begin anew, or take another --run-dir") from None
+        raise UsageError(f"{path} cannot be read ({reason}): delete it to start again, or use another --run-dir") from None

@@ -103,7 +103,7 @@ def test_precision_and_switches_have_readable_names():
 
 
 def test_a_fence_that_is_not_written_is_not_shown_as_done():
-    message = "amp is not written yet (train.py, line 212): this run goes without it"
+    message = "amp is not written yet (train.py, line 212): this run continues without it"
     todo = {"event": "todo", "lab": "amp", "message": message}
     view = views.dashboard(record(start(amp="bf16"), todo, *steps(), end()))
     assert rows(view)["todo"] == message and message in view._repr_html_()
@@ -246,7 +246,8 @@ def test_out_of_memory_that_only_the_queue_saw(tmp_path):
 
 
 def test_failed(tmp_path):
-    error = {"event": "error", "kind": "nan_loss", "message": "the loss is NaN or infinite from step 3 on.", "advice": "Lower --lr."}
+    message = "the loss is NaN or infinite from step 3 on."
+    error = {"event": "error", "kind": "nan_loss", "message": message, "advice": "Lower --lr."}
     view = views.dashboard(job(tmp_path / "x-001", [start(), *steps(last=3), error, end("failed")], "FAILED", "exit code 1"))
     assert face(view) == ["failed (3 of 10 steps were done)", "the loss is NaN or infinite from step 3 on.", "Lower --lr."]
     numpi = "ModuleNotFoundError: No module named 'numpi'"
@@ -362,7 +363,7 @@ def test_a_long_name_does_not_make_the_page_wider(tmp_path):
 def test_which_run_is_said_in_one_line():
     with pytest.raises(UsageError, match="these are 2 runs"):
         views.dashboard([record(*MEASURED), record(*MEASURED)])
-    with pytest.raises(UsageError, match="int is no run"):
+    with pytest.raises(UsageError, match="int is not a run"):
         views.dashboard(3)
     with pytest.raises(UsageError, match="there is no run to show"):
         views.dashboard([])
@@ -375,7 +376,7 @@ def test_what_is_no_run_is_said_in_one_line(tmp_path):
     (tmp_path / "Makefile").write_text("all:\n")
     (tmp_path / "ws").mkdir()
     for name in ("train.py", "Makefile"):
-        with pytest.raises(UsageError, match=f"{name} is no record: give a run's folder, such as runs/amp-001$"):
+        with pytest.raises(UsageError, match=f"{name} is not a record: give a run's folder, such as runs/amp-001$"):
             views.dashboard(tmp_path / name)
     with pytest.raises(UsageError, match=r"there is no record in .*ws: give a run's folder"):
         views.dashboard(tmp_path / "ws")
@@ -437,7 +438,7 @@ def test_numbers_that_round_up_to_one_figure_more():
 
 def test_a_view_is_saved_to_a_file_that_is_named():
     for nothing in (None, 3):
-        with pytest.raises(UsageError, match="is no file name: say where to write it"):
+        with pytest.raises(UsageError, match="is not a file name: say where to write it"):
             views.dashboard(record(*MEASURED)).save(nothing)
-    with pytest.raises(UsageError, match=r'int is no file name: say where to write it, such as csv\("runs.csv"\)'):
+    with pytest.raises(UsageError, match=r'int is not a file name: say where to write it, such as csv\("runs.csv"\)'):
         views.compare(record(*MEASURED)).csv(3)

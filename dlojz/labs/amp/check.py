@@ -41,7 +41,7 @@ def table(both):
                        "range of float32, which bfloat16 has, too",
               claim="with fp16 alone the loss is scaled, once")
     both.same("backward.times", look="amp.backward",
-              saw="beside the scale, the loss is multiplied by {mine} before the backward pass",
+              saw="apart from the scale, the loss is multiplied by {mine} before the backward pass",
               expected="it is multiplied by {kits}: scaled once, and divided by the number of batches that make an update")
     both.same("backward.retains", look="amp.backward", saw="the backward pass keeps what the forward pass has stored for it",
               expected="it is freed as the backward pass goes: memory is what half precision saves")
@@ -53,7 +53,7 @@ def table(both):
     both.same("update.gradient", look=clipped, saw=gradient,
               expected="the norm is {kits}: the gradient of the loss itself, unscaled, the mean over the batches of an update, "
                        "and with --clip-grad no longer than that",
-              claim="each update has the gradient of the loss, unscaled and then clipped, also with several batches an update")
+              claim="each update has the gradient of the loss, unscaled and then clipped, also with several batches per update")
     both.same("update.missing", look="amp.update", saw="no update after the backward pass",
               expected="one update for each batch, or each group of batches, whose gradients are finite")
     both.same("update.extra", look="amp.update", saw=one_too_many,
@@ -95,7 +95,7 @@ def gradient(each):
     said = "the norm of the gradients that the optimizer gets is {mine}, {ratio} times what it should be".format_map(each.words())
     still = clip and backward and backward.scaled and clip.norm and backward.norm and abs(clip.norm / backward.norm - 1) < 0.05
     if still and each.mine["norm"] and each.mine["norm"] < 0.1 * each.kits["norm"]:
-        return f"{said}: they were clipped while they were still multiplied by the scale, {backward.scale:.0f}"
+        return f"{said}: they were clipped before they were unscaled (scale {backward.scale:.0f})"
     return said
 
 

@@ -149,7 +149,7 @@ if args.channels_last:
     images = images.permute(0, 2, 3, 1).contiguous()
 # <<< channels_last.batch
 
-# wrong: permuted after normalizing · expect: given images of shape \[4, 32, 32, 3\].*the fence amp.forward
+# wrong: permuted after normalizing · expect: gets images of shape \[4, 32, 32, 3\].*the fence amp.forward
 # >>> amp.forward
 with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
     outputs = model(images.permute(0, 2, 3, 1) if args.channels_last else images)
@@ -177,7 +177,7 @@ if args.channels_last:
     todo("channels_last")
 # <<< channels_last.batch
 
-# wrong: weights frozen · expect: parameters do not ask for gradients.*channels_last.model
+# wrong: weights frozen · expect: parameters have requires_grad=False.*channels_last.model
 # >>> channels_last.model
 if args.channels_last:
     for layer in net.modules():

@@ -25,7 +25,7 @@ def table(both):
     both.same("model.weights", look=model, saw=lies("weights"),
               expected="the switch decides for all of them: NHWC with --channels-last, otherwise unchanged",
               claim="with --channels-last images and weights are in NHWC; without it their format is unchanged")
-    both.same("model.inputs.shape", look=batch, saw="the model gets images of shape {mine}, where the kit's gets {kits}",
+    both.same("model.inputs.shape", look=batch, saw="the model gets images of shape {mine}, the kit's model {kits}",
               expected="their shape stays [images, 3, height, width]: only the order in memory changes")
     both.same("model.inputs.format", look=batch, saw=lambda each: f"the model gets images in {order(each.mine)}",
               expected="the switch decides for each step: NHWC with --channels-last, otherwise unchanged")
@@ -40,7 +40,7 @@ def table(both):
     both.same("model.frozen", look=model, saw="{mine} of the model's parameters have requires_grad=False",
               expected="all parameters are trained, as before")
     both.same("batch.dtype", look=batch, saw="the images are {mine} before they are normalized",
-              expected="they stay uint8 until then: one byte for each number that is put in another order")
+              expected="they stay uint8 until then: one byte per number that changes its place")
     both.same("batch.shape", look=batch, saw="the images have the shape {mine}",
               expected="all of them, as the loader returned them: {kits}")
     both.same("batch.mark", "model.inputs.mark", look=batch,

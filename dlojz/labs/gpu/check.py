@@ -41,7 +41,7 @@ def table(both):
     both.same("batch", "model.inputs", look="gpu.batch",
               saw="the model gets different images from those that the loader returned",
               expected="on the device are the same numbers, in the same order and format",
-              claim="they are the same as those that the loader returned, and the CPU waits for a copy unless --non-blocking is set")
+              claim="they equal those that the loader returned, and the CPU waits for a copy unless --non-blocking is set")
     both.same("loss.target", look="gpu.batch", saw="the loss gets different labels from those that the loader returned",
               expected="on the device are the same numbers, in the same order and format")
     for each in (moved_once, stays, as_bytes, waits_for_nothing):
