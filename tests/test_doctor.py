@@ -133,7 +133,7 @@ SITE = {
         ({0, 1}, 2, {}, {}, FINE, "2 cores: the loader's default is 2 workers"),
         ({0, 1, 2, 3}, 64, {}, {}, NOTE, "4 of this machine's 64: your session or container may not use more"),
         ({0, 1, 2, 3}, 64, {}, {"SLURM_CPUS_PER_TASK": "4"}, NOTE, "your Slurm job may not use more"),
-        ({0}, 64, {}, {"SLURM_CPUS_PER_TASK": "8"}, NOTE, "Slurm speaks of 8 a task"),
+        ({0}, 64, {}, {"SLURM_CPUS_PER_TASK": "8"}, NOTE, "Slurm reports 8 per task"),
         ({0}, 1, {}, {}, NOTE, "1 core"),
         (
             set(range(8)),
@@ -736,7 +736,7 @@ def test_slurm_that_answers(slurm, called):
     called(system)
     finding = only(stack.say_slurm(stack.look_slurm(system)))
     assert finding.level == FINE
-    assert finding.text == "24.05.1 answers: gpu (4 GPUs a node, at most 1-00:00:00); cpu (no GPU)"
+    assert finding.text == "24.05.1 answers: gpu (4 GPUs per node, at most 1-00:00:00); cpu (no GPU)"
 
 
 def test_slurm_that_does_not_answer(slurm, called):

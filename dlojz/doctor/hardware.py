@@ -56,7 +56,7 @@ def say_cores(cores: dict, site: dict | None = None) -> Iterator[Finding]:
     elif cores["slurm"] and cores["slurm"] > allowed:
         yield note(
             "Cores",
-            f"{allowed} of {present} cores, though Slurm speaks of {cores['slurm']} a task: {workers}",
+            f"{allowed} of {present} cores, though Slurm reports {cores['slurm']} per task: {workers}",
             "Export SRUN_CPUS_PER_TASK in the job script, as the kit's scripts do: srun does not take it from sbatch.",
             **cores,
         )

@@ -28,7 +28,7 @@ class Line:
         self.text = ipywidgets.HTML(layout={"flex": "1 1 auto", "min_width": "0"})
         small = {"width": "74px", "margin": "1px 2px", "padding": "0"}
         self.log = ipywidgets.ToggleButton(description="log", tooltip="the last lines of its log", layout=small)
-        self.stop = ipywidgets.Button(description="cancel", tooltip="end this job", layout=small)
+        self.stop = ipywidgets.Button(description="cancel", tooltip="stop this job", layout=small)
         self.tail = ipywidgets.HTML(layout={"display": "none"})
         self.log.observe(self._log_pressed, "value")
         self.stop.on_click(self._cancel_pressed)
@@ -64,7 +64,7 @@ class Line:
                 self._label("really?", "warning")
                 return
             self.stop.disabled = True
-            self._label("ending…", "")
+            self._label("stopping…", "")
         threading.Thread(target=self._cancel, daemon=True).start()  # a cluster may take seconds to answer
 
     def _cancel(self) -> None:

@@ -67,7 +67,7 @@ def facts_of(job) -> tuple[str, Facts | None, list[str]]:
     run = runs.one(job)
     try:
         if run.folder is None:
-            raise UsageError("this record is in no folder, so there is no trace beside it: give the run or its folder")
+            raise UsageError("this record is in no folder, so there is no trace next to it: give the run or its folder")
         found = analysed(run.folder)
     except UsageError as error:
         why = _instead(run)

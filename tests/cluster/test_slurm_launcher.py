@@ -344,7 +344,7 @@ ENDED = "2026-11-27T22:14:04|2026-11-27T22:14:05"
         (f"7|FAILED|NonZeroExitCode|{ENDED}|x", f"7|RUNNING|0:0|{ENDED}",
          "JobId=7 JobState=FAILED Reason=NonZeroExitCode ExitCode=3:0", None, "FAILED", 3, "exit code 3"),
         (f"7|FAILED|NonZeroExitCode|{ENDED}|x", "", "", "3", "FAILED", 3, "exit code 3"),
-        (f"7|FAILED|NonZeroExitCode|{ENDED}|x", f"7|FAILED|9:0|{ENDED}", "", "137", "FAILED", 137, "ended by SIGKILL"),
+        (f"7|FAILED|NonZeroExitCode|{ENDED}|x", f"7|FAILED|9:0|{ENDED}", "", "137", "FAILED", 137, "killed by SIGKILL"),
         (f"7|TIMEOUT|TimeLimit|{ENDED}|x", f"7|TIMEOUT|0:0|{ENDED}", "", None, "TIMEOUT", None, "reached its time limit"),
         (f"7|CANCELLED|None|{ENDED}|x", f"7|CANCELLED by 0|0:0|{ENDED}", "", "143", "CANCELLED", None, ""),
         (f"7|OUT_OF_MEMORY|OutOfMemory|{ENDED}|x", "", "", None, "OUT_OF_MEMORY", None, "memory"),
@@ -355,7 +355,7 @@ ENDED = "2026-11-27T22:14:04|2026-11-27T22:14:05"
         (f"7|COMPLETING|None|{ENDED}|x", f"7|FAILED|3:0|{ENDED}", "", "3", "RUNNING", None, "ending"),
         # the queue has forgotten it
         ("", f"7|CANCELLED by 1000|0:0|{ENDED}", "", None, "CANCELLED", None, ""),
-        ("", f"7|FAILED|0:9|{ENDED}", "", None, "FAILED", 137, "ended by SIGKILL"),
+        ("", f"7|FAILED|0:9|{ENDED}", "", None, "FAILED", 137, "killed by SIGKILL"),
         ("", f"7|RUNNING|0:0|{ENDED}", "", "0", "COMPLETED", 0, ""),
         ("", f"7|RUNNING|0:0|{ENDED}", "", None, "RUNNING", None, ""),
         ("", "", "JobId=7 JobState=TIMEOUT Reason=TimeLimit ExitCode=0:15", None, "TIMEOUT", None, "time limit"),

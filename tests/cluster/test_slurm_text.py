@@ -137,7 +137,7 @@ def test_sacct():
     assert len(jobs) == recorded("sacct.txt").count("\n")
     assert (jobs["2"].state, jobs["2"].exit_code) == ("COMPLETED", 0)
     assert (jobs["27"].state, jobs["27"].exit_code, jobs["27"].reason) == ("FAILED", 3, "exit code 3")
-    assert (jobs["29"].exit_code, jobs["29"].reason) == (137, "ended by SIGKILL: did the machine run out of memory?")
+    assert (jobs["29"].exit_code, jobs["29"].reason) == (137, "killed by SIGKILL: did the machine run out of memory?")
     assert (jobs["5"].state, jobs["5"].exit_code) == ("CANCELLED", None)
     assert (jobs["5"].started, jobs["5"].ended) == (None, when("22:12:30"))
     assert (jobs["32_6"].state, jobs["32_6"].exit_code) == ("FAILED", 1)

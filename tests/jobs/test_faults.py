@@ -305,7 +305,7 @@ def test_the_warning_before_the_time_limit_kills_nobody(ws, sleeper):
     moments.settle_all()
     knows.wait(LIMIT)
     assert (knows.exit_code, knows.log, knows.state) == (75, "saved\n", "FAILED")
-    assert "saved a checkpoint" in knows.reason
+    assert "saving a checkpoint" in knows.reason
     ignorant = submit("sleeper.py", time=5)
     pid_of(ignorant)
     ws.kill_supervisor()

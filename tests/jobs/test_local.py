@@ -254,7 +254,7 @@ def test_failures_of_one_of_several_processes_say_why(ws):
     wrong, killed = (submit(f"leaves.py {argument}", processes=2).wait(LIMIT) for argument in ("--nosuch", "silent"))
     assert "ChildFailedError" in wrong.err and "UserWarning" in wrong.err
     assert (wrong.state, wrong.exit_code, wrong.reason) == ("FAILED", 1, "leaves.py: unrecognized arguments: --nosuch")
-    assert killed.reason == "rank 1: ended by SIGKILL: did the machine run out of memory?", killed.err
+    assert killed.reason == "rank 1: killed by SIGKILL: did the machine run out of memory?", killed.err
 
 
 def test_several_processes_share_the_cores(ws):

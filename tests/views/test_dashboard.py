@@ -365,7 +365,7 @@ def test_which_run_is_said_in_one_line():
         views.dashboard([record(*MEASURED), record(*MEASURED)])
     with pytest.raises(UsageError, match="int is not a run"):
         views.dashboard(3)
-    with pytest.raises(UsageError, match="there is no run to show"):
+    with pytest.raises(UsageError, match="no run to show"):
         views.dashboard([])
     with pytest.raises(UsageError, match="there is no /nowhere/amp-001"):
         views.dashboard("/nowhere/amp-001")

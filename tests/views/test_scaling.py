@@ -54,7 +54,7 @@ def test_several_runs_of_a_number_count_by_the_fastest():
     assert "2 processes: 2.00x the images/s of 1 process, an efficiency of 100%" in text
     assert "Above ideal" not in text
     assert [row[5] for row in rows_of(scaling(run(1, 1.0), run(1, 0.5), run(2, 0.5)))] == ["50%", "100%", "100%"]
-    assert "Runs of 1 process that should be equally fast did 64.0 to 128 images/s: was the machine busy" in text
+    assert "Runs of 1 process that should be equally fast ran at 64.0 to 128 images/s: was the machine busy" in text
     assert "equally fast" not in repr(scaling(run(1, 0.6), run(1, 0.5), run(2, 0.5)))
 
 

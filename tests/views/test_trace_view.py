@@ -155,7 +155,7 @@ def test_a_run_without_a_trace_gets_a_clear_word(tmp_path, view):
     todo = {"event": "todo", "lab": "profiler", "message": "the profiler is not written"}
     unwritten = folder(tmp_path / "amp-003", [start(), todo, *steps(), end()])
     assert "the profiler is not written" in str(view(unwritten))
-    assert "no trace beside it" in str(view(records.Record(MEASURED)))
+    assert "no trace next to it" in str(view(records.Record(MEASURED)))
     with pytest.raises(UsageError):
         view(str(tmp_path / "none"))
 

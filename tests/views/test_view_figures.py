@@ -585,7 +585,7 @@ def test_a_torn_end_and_an_unreadable_record_are_said(tmp_path):
     torn = folder(tmp_path / "torn-001", [], more='{"event": "sta')
     assert "nothing is recorded (1 torn line)" in str(views.dashboard(torn))
     whole = folder(tmp_path / "whole-001", MEASURED[:-1], more='{"event": "end", "status": "comp')
-    assert "256 images/s" in str(views.dashboard(whole)) and "not ended" in str(views.dashboard(whole))
+    assert "256 images/s" in str(views.dashboard(whole)) and "not finished" in str(views.dashboard(whole))
     odd = folder(tmp_path / "odd-001", None)
     (odd / "record.jsonl").mkdir()
     assert "its record cannot be read: Is a directory" in str(views.dashboard(odd))
