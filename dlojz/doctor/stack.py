@@ -161,7 +161,7 @@ def say_slurm(slurm: dict | None, used: bool = True) -> Iterator[Finding]:
 
 
 def _partition(partition: dict) -> str:
-    gpus = f"{count(partition['gpus'], 'GPU')} a node" if partition["gpus"] else "no GPU"
+    gpus = f"{count(partition['gpus'], 'GPU')} per node" if partition["gpus"] else "no GPU"
     most = f", at most {sites.duration(partition['seconds'])}" if partition["seconds"] else ""
     return f"{partition['name']} ({gpus}{most})"
 

@@ -341,7 +341,7 @@ def unknown(facts: Facts) -> list[str]:
     elif facts.arithmetic and not facts.achieved:
         out.append("whether convolutions and products wait for memory: their sizes are not recorded (record_shapes=True)")
     elif facts.achieved and not facts.achieved.get("peak"):
-        out.append(f"whether convolutions and products wait for memory: what {facts.trace.device} can at most is not known here")
+        out.append(f"whether convolutions and products wait for memory: the peak of {facts.trace.device} is not known here")
     if facts.trace.world_size > 1:
         what = "which process comes late" if waiting(facts) else "whether a collective is slow or waits for another process"
         out.append(f"{what}: this trace is of rank {facts.trace.rank} alone")

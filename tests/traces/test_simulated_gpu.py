@@ -523,7 +523,7 @@ def test_what_could_use_tensor_cores_and_why_it_does_not(tmp_path):
 def test_a_card_that_is_not_known_is_said(tmp_path):
     _, facts = facts_of(thin_convolutions, tmp_path, device={"id": 0, "name": "NVIDIA Z9", "computeMajor": 12})
     found = traces.diagnose(facts)
-    assert any("what NVIDIA Z9 can at most is not known here" in line for line in found.unknown)
+    assert any("the peak of NVIDIA Z9 is not known here" in line for line in found.unknown)
     assert found.pattern == "arithmetic" and "of what this card can" not in str(found)
 
 

@@ -128,7 +128,7 @@ if args.channels_last:
     images = images.transpose(2, 3).to(memory_format=torch.channels_last)
 # <<< channels_last.batch
 
-# wrong: layers convert back · expect: the layer stem.2 \(ReLU\) is giving NCHW
+# wrong: layers convert back · expect: the layer stem.2 \(ReLU\) returns NCHW
 # >>> channels_last.model
 if args.channels_last:
     net = net.to(memory_format=torch.channels_last)

@@ -1,4 +1,4 @@
-"""channels_last: weights and images lie as NHWC in memory, from the start and through all layers; shapes stay as they are."""
+"""channels_last: weights and images are in NHWC order in memory, from the start and through all layers; shapes do not change."""
 
 from dlojz.labs.checking import claim
 
