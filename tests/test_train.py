@@ -144,6 +144,7 @@ def test_a_checkpoint_loads_into_the_plain_model(training, world, compiled):
     same(resumed.checkpoint["model"], state)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_compile_for_real(training, tmp_path):

@@ -17,7 +17,7 @@ from pathlib import Path
 WORKERS = min(8, 3 * len(os.sched_getaffinity(0)) // 2 or 1)
 TOGETHER = [f"--numprocesses={WORKERS}", "--dist=loadgroup"]
 SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-NO_TESTS = 5  # what pytest says where none was selected
+INTERRUPTED, NO_TESTS = 2, 5  # exit codes of pytest: stopped by the user; none was selected
 # nbval, which only the notebooks' own processes need, takes seconds to import.
 PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:nbval"]
 GRACE = 20  # seconds for what is just ending
@@ -36,6 +36,8 @@ def main(arguments: list[str]) -> int:
         command = [*PYTEST, "-m", marked + long, *how, *arguments]
         running[:] = [subprocess.Popen(command).pid]
         codes.append(wait_for(running[0]))
+        if codes[-1] == INTERRUPTED:
+            break
     end_all()
     return max((abs(code) for code in codes if code != NO_TESTS), default=0)
 

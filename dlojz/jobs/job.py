@@ -428,6 +428,8 @@ def details(job: Job) -> str:
     if status.reason:
         lines.append(f"  {status.reason}")
     lines += [f"  {_one_line(job.command, 110)}", f"  {share}, site {asked.site}, job {job.id or '?'}", f"  {job.folder}"]
+    if replays := job.content.get("replays"):
+        lines.append(f"  nothing ran here: this is the recorded run {replays['run']}")
     return "\n".join(lines)
 
 

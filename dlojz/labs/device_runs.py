@@ -21,7 +21,7 @@ from . import catalogue, fences
 # and what mixed precision brings would look twice as large.
 UNUSED = "unused"
 _SIZES = {
-    "ci": ("--test-steps 3", (4, 8, 16), 10**12, (2, 8)),
+    "ci": ("--test-steps 3", (2, 4, 8), 10**12, (2, 8)),
     "laptop": ("--model resnet50 --image-size 128 --test-steps 20", (8, 16, 32), 10**10, (4, 32)),
     "gpu": ("--tf32", (64, 128, 256, 512, 1024), 8192, (64, 512)),
     "cluster": ("--tf32", (64, 128, 256, 512, 1024), 8192, (64, 512)),

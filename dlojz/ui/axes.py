@@ -280,7 +280,7 @@ def headed(axes, title: str, y: str, aside: str = "", lift: float = 0.0) -> None
     if title:
         boxes.say((left, high + (32 if y else 10)), title, "left", True, size=PLAIN)
         if aside:
-            boxes.say((left + wide(title, PLAIN) + 16, high + 10), aside, "left", opacity=0.75)
+            boxes.say((left + 1.1 * wide(title, PLAIN) + 16, high + 10), aside, "left", opacity=0.75)
     if y:
         boxes.say((left, high + 12), y, "left", not title, size=PLAIN if not title else SMALL, opacity=1 if not title else 0.85)
 

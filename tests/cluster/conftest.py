@@ -30,7 +30,7 @@ def is_up() -> bool:
 
 
 def script(name: str, *options: str) -> None:
-    done = subprocess.run([HERE / name, *options], capture_output=True, text=True, timeout=280)
+    done = subprocess.run([HERE / name, *options], capture_output=True, text=True, timeout=600)
     if done.returncode:
         lines = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()
         raise RuntimeError(f"tests/cluster/{name} failed: {' / '.join(lines[-3:])}")

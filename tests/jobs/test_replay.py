@@ -39,6 +39,7 @@ def recorded(ws, monkeypatch, tmp_path):
 def test_a_submission_gets_the_recorded_run(ws, recorded):
     job = submit("train.py --lr=0.1 --amp bf16", name="mine")
     assert job.state == "COMPLETED" and job.exit_code == 0 and job.log.strip() == "ran --amp bf16 --lr 0.1"
+    assert "nothing ran here: this is the recorded run amp-001" in repr(job)
     assert job.run == "mine-001" and job.command == "train.py --lr=0.1 --amp bf16"
     assert job.record.start["command"] == "train" and (job.folder / "traces" / "one.json").exists()
     before = json.loads((recorded / "amp-001" / "job.json").read_text())["status"]

@@ -49,7 +49,7 @@ class Kit:
         """``dlojz WORDS``; its output, after its exit code was looked at."""
         env = {**os.environ, "PYTHONPATH": str(self.root), "DLOJZ_PLAIN": "1", "PYTHONDONTWRITEBYTECODE": "1", **variables}
         done = subprocess.run([sys.executable, "-m", "dlojz.cli", *map(str, words)], cwd=folder or self.root, env=env, text=True,
-                              capture_output=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+                              capture_output=True, timeout=600, stdin=subprocess.DEVNULL, check=False)
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr, done.stderr
         return done.stdout + done.stderr

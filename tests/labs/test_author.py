@@ -67,7 +67,7 @@ def shell(kit, commands):
         if command.startswith("cd "):
             folder = command[3:]
             continue
-        done = subprocess.run(command, shell=True, cwd=folder, env=env, text=True, capture_output=True, timeout=600, check=False)
+        done = subprocess.run(command, shell=True, cwd=folder, env=env, text=True, capture_output=True, timeout=800, check=False)
         code = int(comment.strip()[0]) if comment else 0
         assert done.returncode == code, (command, done.returncode, done.stdout, done.stderr)
         said += done.stdout

@@ -243,7 +243,7 @@ def test_a_run_that_meets_unwritten_fences_says_so_in_its_log_and_its_record(her
     command = ("train.py --test --test-steps 2 --data random --model resnet18 --image-size 32 -b 2 --run-dir run --device cpu "
                "--amp bf16 --channels-last")
     env = {**os.environ, "PYTHONPATH": str(paths.PACKAGE.parent)}
-    done = subprocess.run([sys.executable, *command.split()], cwd=here, env=env, text=True, capture_output=True, timeout=120,
+    done = subprocess.run([sys.executable, *command.split()], cwd=here, env=env, text=True, capture_output=True, timeout=600,
                           check=False)
     assert done.returncode == 0, done.stderr
     for lab in ("amp", "channels_last"):

@@ -29,7 +29,7 @@ def script(folder, name, *switches, code=0, **variables):
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("DLOJZ", "SLURM"))}
     own = {"DLOJZ_SITE": "laptop", "DLOJZ_SCALE": "ci", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(paths.PACKAGE.parent)}
     done = subprocess.run([sys.executable, f"hunt/{name}.py", *map(str, switches)], cwd=folder, env=inherited | own | variables,
-                          text=True, capture_output=True, timeout=100, stdin=subprocess.DEVNULL, check=False)
+                          text=True, capture_output=True, timeout=600, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     assert "Traceback" not in done.stderr, done.stderr
     return done.stdout + done.stderr

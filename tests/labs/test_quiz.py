@@ -348,7 +348,7 @@ def test_a_notebook_that_nobody_looks_at_waits_for_nobody(here, monkeypatch):
     monkeypatch.delenv("DLOJZ_PLAIN")
     monkeypatch.setenv("PYTHONPATH", str(paths.PACKAGE.parent))
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(line) for line in CELLS.strip().split("\n")])
-    client = nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(here)}}, allow_errors=True)
+    client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(here)}}, allow_errors=True)
     client.execute()
     *cells, last = notebook.cells
     for cell in cells[1:]:

@@ -66,7 +66,7 @@ FAILING = {
 }
 
 
-@pytest.mark.parametrize("why", FAILING)
+@pytest.mark.parametrize("why", [pytest.param(why, marks=[] if "job" in why else pytest.mark.long) for why in FAILING])
 def test_notices(why, fresh):
     cells, expected, message = FAILING[why]
     name = f"{why.replace(' ', '_')}.ipynb"
@@ -75,6 +75,7 @@ def test_notices(why, fresh):
     assert done.code == 1 and message in done.output, done.output
 
 
+@pytest.mark.long  # so does each notebook of the kit
 def test_lets_pass_what_is_right(fresh):
     harness.write(fresh / "right.ipynb", IMPORT, 'check("gpu")')
     done = harness.execute(fresh, "right.ipynb", "NOT_ATTEMPTED", {"gpu"})

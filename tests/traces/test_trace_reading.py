@@ -202,6 +202,7 @@ def test_own_time_and_who_is_around_whom(tmp_path):
     assert calls["next"].parent.name == "outer" and calls["after"].parent is None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_200_mb_in_little_time_and_memory(tmp_path):
     """In a process of its own, in seconds of the CPU: the machine may be busy with other things."""

@@ -63,7 +63,7 @@ import random
 get_worker_info().dataset.rng = np.random.default_rng([worker, random.getrandbits(32)])  # torch has seeded it for this worker
 # <<< dataloader.seed
 
-# wrong: a rest in each part · expect: batches are smaller than 7(.|\n)*one at most
+# wrong: a rest in each part · expect: batches smaller than 7 is 2(.|\n)*1 at most(.|\n)*dataloader.buckets
 # >>> dataloader.buckets
 order = torch.randperm(len(lengths), generator=generator).tolist()
 batches = []
@@ -73,14 +73,14 @@ for begin in range(0, len(order), 1000):
 batches = [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 # <<< dataloader.buckets
 
-# wrong: always together · expect: of its batches in common
+# wrong: always together · expect: another epoch gives is 100% of the batches(.|\n)*dataloader.buckets
 # >>> dataloader.buckets
 alike = sorted(range(len(lengths)), key=lambda index: lengths[index])
 batches = [alike[begin : begin + batch_size] for begin in range(0, len(alike), batch_size)]
 batches = [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 # <<< dataloader.buckets
 
-# wrong: chance of its own · expect: the same generator gives other batches
+# wrong: chance of its own · expect: the same generator gives again is different batches(.|\n)*the generator(.|\n)*dataloader.buckets
 # >>> dataloader.buckets
 part, batches = 50 * batch_size, []
 for first in range(0, len(order), part):
@@ -89,34 +89,14 @@ for first in range(0, len(order), part):
 batches = [batches[number] for number in torch.randperm(len(batches)).tolist()]
 # <<< dataloader.buckets
 
-# wrong: hard coded · expect: has num_workers=2\.\nExpected.*num_workers=0
-# >>> dataloader
-loading = {"num_workers": 2, "prefetch_factor": 3, "pin_memory": args.pin_memory, "persistent_workers": True}
-# <<< dataloader
-
-# wrong: kept without workers · expect: persistent_workers option needs num_workers > 0(.|\n)*the fence
-# >>> dataloader
-loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor, "pin_memory": args.pin_memory,
-           "persistent_workers": True}
-# <<< dataloader
-
-# wrong: mixed again · expect: of the batches is padding; batches by chance
+# wrong: mixed again · expect: padding is \d+% of the batches, and 53% of random ones(.|\n)*similar lengths(.|\n)*dataloader.buckets
 # >>> dataloader.buckets
 order = sorted(order, key=lambda index: lengths[index])
 order = [order[number] for number in torch.randperm(len(order), generator=generator).tolist()]
 batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
 # <<< dataloader.buckets
 
-# wrong: mixed in halves · expect: come in the order of their length(.|\n)*dataloader.buckets
-# >>> dataloader.buckets
-alike = sorted(order, key=lambda index: lengths[index] + 6 * torch.rand((), generator=generator).item())
-batches = [alike[begin : begin + batch_size] for begin in range(0, len(alike), batch_size)]
-half = len(batches) // 2  # the short ones, and then the long ones
-batches = [batches[first + number] for first, count in ((0, half), (half, len(batches) - half))
-           for number in torch.randperm(count, generator=generator).tolist()]
-# <<< dataloader.buckets
-
-# wrong: mixing forgotten · expect: one after the other are alike in length(.|\n)*mixed over the whole epoch(.|\n)*dataloader.buckets
+# wrong: mixing forgotten · expect: random in parts of the epoch alone(.|\n)*mixed over the whole epoch(.|\n)*dataloader.buckets
 # >>> dataloader.buckets
 part, batches = 50 * batch_size, []
 for first in range(0, len(order), part):
@@ -124,34 +104,12 @@ for first in range(0, len(order), part):
     batches += [alike[begin : begin + batch_size] for begin in range(0, len(alike), batch_size)]
 # <<< dataloader.buckets
 
-# wrong: never cut · expect: `buckets` gives int values one by one(.|\n)*a list of batches(.|\n)*dataloader.buckets
-# >>> dataloader.buckets
-batches = sorted(order, key=lambda index: lengths[index])
-# <<< dataloader.buckets
-
-# wrong: no batches · expect: Seen: `buckets` of `loading.py` stops with TypeError.*Where to look: the fence dataloader.buckets, line
-# >>> dataloader.buckets
-batches = None
-# <<< dataloader.buckets
-
-# wrong: not kept · expect: persistent_workers=False\.\nExpected.*persistent_workers=True
+# wrong: not kept · expect: persistent_workers=False\.\nExpected.*persistent_workers=True(.|\n)*the fence dataloader,
 # >>> dataloader
 loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor, "pin_memory": args.pin_memory}
 # <<< dataloader
 
-# wrong: pinned always · expect: loader of the training has pin_memory=True
-# >>> dataloader
-loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor, "pin_memory": True,
-           "persistent_workers": args.persistent_workers}
-# <<< dataloader
-
-# wrong: pinned for kept · expect: --num-workers 1 --pin-memory`: the loader of the training has pin_memory=False
-# >>> dataloader
-loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor, "pin_memory": args.persistent_workers,
-           "persistent_workers": args.pin_memory and args.num_workers > 0}
-# <<< dataloader
-
-# wrong: pinned with workers only · expect: --pin-memory`: the loader of the training has pin_memory=False(.|\n)*pin_memory=True
+# wrong: pinned with workers only · expect: --pin-memory`.*the loader of the training has pin_memory=False(.|\n)*pin_memory=True(.|\n)*the fence dataloader,
 # >>> dataloader
 loading = {}
 if args.num_workers:
@@ -159,18 +117,12 @@ if args.num_workers:
                "prefetch_factor": args.prefetch_factor}
 # <<< dataloader
 
-# wrong: prefetch ignored · expect: prefetch_factor=2\.\nExpected.*prefetch_factor=3
+# wrong: prefetch ignored · expect: prefetch_factor=2\.\nExpected.*prefetch_factor=3(.|\n)*the fence dataloader,
 # >>> dataloader
 loading = {"num_workers": args.num_workers, "pin_memory": args.pin_memory, "persistent_workers": args.persistent_workers}
 # <<< dataloader
 
-# wrong: prefetch without workers · expect: prefetch_factor option could only be specified(.|\n)*the fence
-# >>> dataloader
-loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor or 2, "pin_memory": args.pin_memory,
-           "persistent_workers": args.persistent_workers}
-# <<< dataloader
-
-# wrong: rest left out · expect: sequences of 1003 never come
+# wrong: rest left out · expect: of the 1003 sequences that never come is 2(.|\n)*dataloader.buckets
 # >>> dataloader.buckets
 part, batches = 50 * batch_size, []
 for first in range(0, len(order), part):
@@ -179,47 +131,36 @@ for first in range(0, len(order), part):
 batches = [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 # <<< dataloader.buckets
 
-# wrong: seed by number · expect: the same numbers in the first epoch and in the second
+# wrong: seed by number · expect: draws in the second epoch is the same as in the first(.|\n)*dataloader.seed
 # >>> dataloader.seed
 get_worker_info().dataset.rng = np.random.default_rng(worker)
 # <<< dataloader.seed
 
-# wrong: seed constant · expect: two workers draw the same numbers
-# >>> dataloader.seed
-get_worker_info().dataset.rng = np.random.default_rng(1)
-# <<< dataloader.seed
-
-# wrong: seed cut short · expect: 3000 seeds of a worker give only \d{3} different first numbers(.|\n)*the whole of it(.|\n)*dataloader.seed
+# wrong: seed cut short · expect: 1000 seeds of a worker give is \d{3} numbers(.|\n)*the whole seed(.|\n)*dataloader.seed
 # >>> dataloader.seed
 info = get_worker_info()
 info.dataset.rng = np.random.default_rng(info.seed % 1000)
 # <<< dataloader.seed
 
-# wrong: seed from outside · expect: begun anew with the same seed
+# wrong: seed from outside · expect: repeated with the same seed is different(.|\n)*dataloader.seed
 # >>> dataloader.seed
 get_worker_info().dataset.rng = np.random.default_rng()
 # <<< dataloader.seed
 
-# wrong: seed of nothing · expect: stops with AttributeError in a DataLoader worker: .*in line \d+ of loading.py.*the fence dataloader.seed
-# >>> dataloader.seed
-torch.utils.data.get_worker_info().dataset.generator.seed()
-# <<< dataloader.seed
-
-# wrong: seed of numpy · expect: two workers draw the same numbers
+# wrong: seed of numpy · expect: what two workers draw is the same(.|\n)*a seed of its own(.|\n)*dataloader.seed
 # >>> dataloader.seed
 np.random.seed(torch.initial_seed() % 2**32)  # what torch has done already; the set draws from a generator of its own
 # <<< dataloader.seed
 
-# wrong: sorted · expect: come in the order of their length
+# wrong: sorted · expect: the order of the batches is by length(.|\n)*mixed over the whole epoch(.|\n)*dataloader.buckets
 # >>> dataloader.buckets
 order = sorted(order, key=lambda index: lengths[index])
 batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
 # <<< dataloader.buckets
 
-# wrong: todo left · expect: `todo\("dataloader"\)` is still called.*says that dataloader is not written yet.*Where to look: line \d+ .*`todo\("dataloader"\)`
+# wrong: workers divided by processes · expect: with 2 processes.*has num_workers=0(.|\n)*num_workers=1(.|\n)*the fence dataloader,
 # >>> dataloader
-loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor, "pin_memory": args.pin_memory,
-           "persistent_workers": args.persistent_workers}
-if args.num_workers or args.pin_memory:
-    todo("dataloader")
+workers = args.num_workers // procs.world_size  # as the ImageNet example of PyTorch does
+loading = {"num_workers": workers, "pin_memory": args.pin_memory, "persistent_workers": args.persistent_workers and workers > 0,
+           "prefetch_factor": args.prefetch_factor if workers else None}
 # <<< dataloader

@@ -6,75 +6,49 @@ import json
 from collections.abc import Sequence
 
 from ...system.errors import UsageError
-from ...ui import tables, words
+from ...ui import charts, tables, words
+from ...ui.charts import Lane, Line, Span
 from ...ui.page import View, headline, quiet, table, table_html
-from ...ui.svg import BLUE, GREEN, GREY, ORANGE, PHASE, VERMILLION, Panel, Svg, legend, ticks
+from ...ui.palette import BLUE, GREEN, GREY, INK, ORANGE, PHASE, SKY, VERMILLION
 
 SAME = 1e-5  # what differs by less is the order of sums
-RANKS = (BLUE, VERMILLION, GREEN, ORANGE)
+RANKS = (BLUE, ORANGE, GREEN, SKY)
+STEP = (("its images", 1.3, PHASE["idle"]), ("forward", 1.2, PHASE["forward"]), ("backward", 2, PHASE["backward"]),
+        ("all-reduce: mean of all gradients", 2.4, GREY), ("update", 1.2, PHASE["update"]))  # name, made-up length, colour
 
 
 @tables.numbers(processes=(1, 16))
 def step(processes: int = 3) -> View:
     """What each process does in one step, and the one moment in which they need each other."""
-    width, left, row = 900, 92, 62
-    svg = Svg(width, 44 + processes * row + 40, "one training step of several processes")
-    parts = (("its images", 112, PHASE["idle"]), ("forward", 112, PHASE["forward"]), ("backward", 178, PHASE["backward"]),
-             ("mean of all", 128, GREY), ("update", 112, PHASE["update"]))
-    x = left
-    places = []
-    for name, wide, colour in parts:
-        places.append((name, x, wide, colour))
-        x += wide + 16
-    high = processes * row
-    for name, x, wide, colour in places:
-        if name == "mean of all":
-            svg.rect(x, 34, wide, high - 14, colour, opacity=0.3, radius=6)
-            svg.text(x + wide / 2, 24, "all-reduce", anchor="middle", weight=600)
-            svg.text(x + wide / 2, 34 + (high - 14) / 2 - 4, "the mean of", anchor="middle")
-            svg.text(x + wide / 2, 34 + (high - 14) / 2 + 13, "all gradients", anchor="middle")
+    lanes = []
     for rank in range(processes):
-        y = 34 + rank * row
-        svg.text(2, y + 20, f"rank {rank}", weight=600)
-        svg.text(2, y + 36, "own process", size=11, opacity=0.8)
-        for name, x, wide, colour in places:
-            if name == "mean of all":
-                _arrow(svg, x - 15, x - 2, y + 24)
-                _arrow(svg, x + wide + 1, x + wide + 15, y + 24)
-                continue
-            svg.rect(x, y, wide, 48, colour, opacity=0.75 if name != "its images" else 0.35, radius=4)
-            svg.text(x + wide / 2, y + 29, f"{name} {rank}" if name == "its images" else name, anchor="middle", weight=600)
-    bottom = 34 + high + 10
-    svg.text(places[0][1] + 56, bottom, "different", anchor="middle", opacity=0.85)
-    svg.text(places[2][1] + 89, bottom, "gradients of its own images", anchor="middle", opacity=0.85)
-    svg.text(places[4][1] + 56, bottom, "the same", anchor="middle", opacity=0.85)
+        begin, spans = 0.0, []
+        for name, length, colour in STEP:
+            shown = f"{name} {rank}" if name == "its images" else name
+            spans.append(Span(begin, begin + length, name, colour, name == "its images", shown, shown))
+            begin += length + 0.05
+        lanes.append(Lane(f"rank {rank}", spans, 40))
     said = ("Parameters are the same before the step, gradients are the same after the all-reduce: so each process makes the "
             "same update, the copies stay equal, and no parameter is ever sent.")
     text = "\n".join(["One step of several processes, each with its own copy of the model:",
                       "  1. its own images (different in each)   2. forward   3. backward: gradients of its own images",
                       "  4. all-reduce: all get the mean of all gradients   5. the same update", said])
-    return View("a step of several processes", text, headline("One step of several processes") + str(svg) + quiet(said))
-
-
-def _arrow(svg: Svg, x: float, end: float, y: float) -> None:
-    svg.path(f"M{x} {y}L{end} {y}M{end - 5} {y - 5}L{end} {y}L{end - 5} {y + 5}", "currentColor", width=1.5, opacity=0.7)
+    chart = charts.timeline(lanes, axis=False, legend=False)
+    return View("a step of several processes", text, headline("One step of several processes") + chart.html() + quiet(said))
 
 
 @tables.numbers(images=(1, 17), processes=(1, 8), epochs=(1, 8))
 def shares(images: int = 10, processes: int = 2, epochs: int = 2) -> View:
-    """Which process reads which image: dealt out by the DistributedSampler of torch itself, in several ways."""
+    """Which process reads which image: split by the DistributedSampler of torch itself, in several ways."""
     from torch.utils.data import DistributedSampler
 
-    ways = [("set_epoch, drop_last=True", True, True), ("without set_epoch", False, True),
-            ("drop_last=False (the default)", True, False)]
     if images % processes == 0:
         images += 1  # what does not go into the processes is the point
-    cell, left = 26, 340
-    svg = Svg(900, 22 + len(ways) * (epochs * processes * (cell + 3) + 24), "which process reads which image")
-    lines, y = [f"{images} images, {processes} processes:"], 8
-    for name, tell, drop in ways:
+    lines, drawn = [f"{images} images, {processes} processes:"], []
+    for name, tell, drop in (("set_epoch, drop_last=True", True, True), ("without set_epoch", False, True),
+                             ("drop_last=False (the default)", True, False)):
         lines.append(f"  {name}")
-        svg.text(2, y + 18, name, weight=600)
+        lanes, notes = [], []
         for epoch in range(epochs):
             seen: list[int] = []
             for rank in range(processes):
@@ -82,28 +56,22 @@ def shares(images: int = 10, processes: int = 2, epochs: int = 2) -> View:
                 if tell:
                     sampler.set_epoch(epoch)
                 mine = list(sampler)
-                svg.text(left - 12, y + 18, f"epoch {epoch}, rank {rank}", anchor="end")
-                for place, image in enumerate(mine):
-                    twice = image in seen
-                    x = left + place * (cell + 4)
-                    svg.rect(x, y, cell, cell, RANKS[rank % len(RANKS)], f"image {image}", opacity=0.4, radius=3,
-                             stroke="currentColor" if twice else "")
-                    svg.text(x + cell / 2, y + 17, str(image), anchor="middle", weight=600 if twice else 400)
+                spans = [Span(place, place + 0.94, *(("read twice", VERMILLION) if image in seen else
+                              (f"rank {rank}", RANKS[rank % len(RANKS)])), tip=f"image {image}", words=str(image))
+                         for place, image in enumerate(mine)]
+                lanes.append(Lane(f"epoch {epoch}, rank {rank}", spans))
                 seen += mine
                 lines.append(f"    epoch {epoch}, rank {rank}: {' '.join(f'{image:>2}' for image in mine)}")
-                y += cell + 3
             repeated = sorted({image for image in seen if seen.count(image) > 1})
             left_out = sorted(set(range(images)) - set(seen))
-            note = (f"image {', '.join(map(str, repeated))} twice" if repeated else
-                    f"image {', '.join(map(str, left_out))} {'waits for another epoch' if tell else 'is left out each time'}"
-                    if left_out else "")
-            if note:
-                lines.append(f"      {note}")
-                svg.text(left + 6 * (cell + 4) + 16, y - cell * processes / 2, note, opacity=0.85)
-        y += 20
-    title = f"{images} images, dealt out to {processes} processes"
-    page = headline(title) + str(svg) + legend([(f"rank {rank}", RANKS[rank % len(RANKS)]) for rank in range(processes)])
-    return View(title, "\n".join(lines), page)
+            if repeated or left_out:
+                how = "twice" if repeated else "waits for another epoch" if tell else "is left out each time"
+                notes.append(f"image {', '.join(map(str, repeated or left_out))} {how}")
+                lines.append(f"      {notes[-1]}")
+        drawn.append(charts.timeline(lanes, title=name, aside="; ".join(dict.fromkeys(notes)), axis=False, gap=3,
+                                     end=-(-images // processes)))
+    title = f"{images} images, split between {processes} processes"
+    return View(title, "\n".join(lines), headline(title) + charts.grid(*drawn, columns=1).html())
 
 
 @tables.numbers(batch=(1, 1_000_000), processes=(1, 1_000_000), images=(1, 10**12))
@@ -128,34 +96,31 @@ def statistics(job) -> View:
         raise UsageError(f"{job.run} has left no {NAME} ({error}): {why}") from None
     title = "running means of a batch norm"
     ranks = len(found["ways"]["alone"])
-    about = f"{ranks} processes, {found['steps']} batches of {found['batch']} photos each; lines: one process with all images"
+    about = f"{ranks} processes, {found['steps']} batches of {found['batch']} photos each; crosses: one process with all images"
     order = sorted(range(len(found["all"])), key=lambda channel: found["all"][channel])
     values = [value for way in found["ways"].values() for means in way for value in means] + found["all"]
     room = 0.12 * (max(values) - min(values))
-    low, high = min(values) - room, max(values) + room
     ways = [way for way in WAYS if way in found["ways"]]
-    svg = Svg(900, 30 + len(ways) * 150, title)
-    lines = [f"{title}: {about}"]
-    for number, way in enumerate(ways):
-        means = found["ways"][way]
-        panel = Panel(svg, 62, 32 + number * 150, 800, 98, (-0.5, len(order) - 0.5), (low, high))
-        panel.axis_y(WAYS[way], ticks(low, high, 4))
-        panel.axis_x("channel" if number == len(ways) - 1 else "", range(len(order)), lambda place: str(order[round(place)]))
-        for place, channel in enumerate(order):
-            y = panel.py(found["all"][channel])
-            svg.line(panel.px(place) - 14, y, panel.px(place) + 14, y, width=2, opacity=0.55)
-            for rank, mine in enumerate(means):
-                x = panel.px(place) + (rank - (ranks - 1) / 2) * 9
-                tip = f"rank {rank}, channel {channel}: {mine[channel]:.4f}"
-                svg.dot(x, panel.py(mine[channel]), RANKS[rank % len(RANKS)], 4, tip)
-        lines.append(f"  {WAYS[way]}: {said(means, found['all'])}")
+    lines, drawn = [f"{title}: {about}"], []
+    for way in ways:
+        series = [dots(f"rank {rank}", mine, order, RANKS[rank % len(RANKS)], (rank - (ranks - 1) / 2) * 0.15)
+                  for rank, mine in enumerate(found["ways"][way])]
+        series.append(dots("one process with all images", found["all"], order, INK, marker="x"))
+        drawn.append(charts.lines(series, title=WAYS[way], x="channel" if way == ways[-1] else "", x_ticks=range(len(order)),
+                                  say_x=lambda place: str(order[round(place)]), x_range=(-0.5, len(order) - 0.5),
+                                  y_range=(min(values) - room, max(values) + room), height=110))
+        lines.append(f"  {WAYS[way]}: {said(found['ways'][way], found['all'])}")
     head = ["channel", *(f"{way}, rank {rank}" for way in ways for rank in range(ranks)), "all images"]
     rows = [[str(channel), *(f"{mine[channel]:.4f}" for way in ways for mine in found["ways"][way]),
              f"{found['all'][channel]:.4f}"] for channel in order]
-    text = "\n".join([*lines, "", table(head, rows)])
-    notes = "".join(quiet(line.strip()) for line in lines[1:])
-    page = headline(title.capitalize(), about) + str(svg)
-    return View(title, text, page + legend([(f"rank {rank}", RANKS[rank % len(RANKS)]) for rank in range(ranks)]) + notes)
+    page = headline(title.capitalize(), about) + charts.grid(*drawn, columns=1).html()
+    return View(title, "\n".join([*lines, "", table(head, rows)]), page + "".join(quiet(line.strip()) for line in lines[1:]))
+
+
+def dots(name: str, means: Sequence[float], order: Sequence[int], colour: str, aside: float = 0.0, marker: str = "o") -> Line:
+    """A value for each channel, the channels in this order; ``aside``: how far from their places."""
+    return Line(name, [(place + aside, means[channel]) for place, channel in enumerate(order)], colour, marker=marker, width=0,
+                tips=[f"{name}, channel {channel}: {means[channel]:.4f}" for channel in order])
 
 
 def said(means: Sequence[Sequence[float]], whole: Sequence[float]) -> str:
@@ -165,4 +130,3 @@ def said(means: Sequence[Sequence[float]], whole: Sequence[float]) -> str:
     between = f"processes differ by up to {words.number(apart)}" if apart > SAME else "all processes have the same"
     return between + (f", and from one with all images by up to {words.number(off)}" if off > SAME else
                       ", and one with all images has it, too")
-

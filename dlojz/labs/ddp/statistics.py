@@ -3,7 +3,7 @@
     submit("-m dlojz.labs.ddp.statistics", gpus=2)
 
 Each process reads its own part of the photos, in batches of BATCH, through a convolution and a batch norm; three times over:
-each process for itself, DDP as it comes, and batch norm over the images of all processes. Writes statistics.json
+each process for itself, DDP by default, and batch norm over the images of all processes. Writes statistics.json
 into the run's folder: for each way the running means of every process after the last step, and the same for one process that
 is given all images.
 """
@@ -25,7 +25,7 @@ from ...training import distributed, records
 BATCH, STEPS, CHANNELS, PIXELS = 4, 12, 16, 32
 NAME = "statistics.json"
 VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-WAYS = {"alone": "each process for itself", "ddp": "DDP as it comes", "sync": "batch norm over all processes (SyncBatchNorm)"}
+WAYS = {"alone": "each process for itself", "ddp": "DDP by default", "sync": "batch norm over all processes (SyncBatchNorm)"}
 
 
 class Sum(torch.autograd.Function):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ...jobs.job import Job
 from ...system.errors import UsageError
-from ...ui import tables
+from ...ui import charts, tables
+from ...ui.charts import Bracket, Lane, Span
 from ...ui.page import View, headline, quiet, table, table_html
-from ...ui.svg import BAD, CARE, GREY, PHASE, VERMILLION, Svg, legend
+from ...ui.palette import BAD, CARE, GREY, PHASE, VERMILLION
+from ...ui.svg import Svg
 
 FORWARD, BACKWARD, UPDATE = (PHASE[name] for name in ("forward", "backward", "update"))
 SENT = GREY  # an all-reduce, as in the notebook before this one
@@ -48,33 +50,23 @@ def buckets() -> View:
 @tables.numbers(batches=(1, 4))
 def groups(batches: int = 4) -> View:
     """A group of batches on two processes, without and with no_sync. Lengths are made up; what counts is how often they meet."""
-    svg = Svg(900, 262, "forward, backward and all-reduce of a group, without and with no_sync")
-    wide = {"forward": 46, "backward": 78, "sent": 52, "update": 40}
-    y, ends, lines = 8, {}, []
+    ends, lanes, lines = {}, [], []
     for name, every in (("gradients sent in every batch", True), ("no_sync in all batches but the last", False)):
-        svg.text(2, y + 12, name, weight=600)
-        for rank in (0, 1):
-            top, x = y + 24 + rank * 40, 62
-            svg.text(2, top + 21, f"rank {rank}", opacity=0.85)
-            for number in range(batches):
-                for phase, colour in (("forward", FORWARD), ("backward", BACKWARD)):
-                    svg.rect(x, top, wide[phase], 32, colour, f"{phase} of batch {number + 1}", opacity=0.85, radius=2)
-                    svg.text(x + wide[phase] / 2, top + 20, f"{number + 1}", anchor="middle", fill="#fff", size=11)
-                    x += wide[phase] + 2
-                if every or number == batches - 1:
-                    if rank == 0:
-                        svg.rect(x, top, wide["sent"], 72, SENT, "all-reduce", opacity=0.55, radius=3)
-                    x += wide["sent"] + 2
-            svg.rect(x, top, wide["update"], 32, UPDATE, "update", opacity=0.85, radius=2)
-            ends[every] = x + wide["update"]
+        spans, now = [], 0.0
+        for number in range(1, batches + 1):
+            parts = [("forward", 0.9, FORWARD), ("backward", 1.5, BACKWARD)]
+            for what, length, colour in parts + [("all-reduce", 1, SENT)] * (every or number == batches):
+                words = str(number) if what != "all-reduce" else ""
+                spans.append(Span(now, now + length, what, colour, False, f"{what} of batch {number}" if words else what, words))
+                now += length + 0.04
+        ends[every] = now + 0.8
+        spans.append(Span(now, ends[every], "update", UPDATE, tip="update"))
+        lanes += [Lane("rank 0", spans, 30, labels=[(0, now, name)]), Lane("rank 1", spans, 30)]
         lines.append(f"  {name}: {batches if every else 1} all-reduce for one update of {batches} batches")
-        y += 122
-    arrow = f"M{ends[False]} 240H{ends[True]}m-6 -5l6 5l-6 5M{ends[False]} 240l6 -5m-6 5l6 5"
-    svg.path(arrow, "currentColor", width=1.4, opacity=0.7)
-    svg.text((ends[False] + ends[True]) / 2, 256, f"{batches - 1} all-reduces saved", anchor="middle", opacity=0.85)
-    names = [("forward", FORWARD), ("backward", BACKWARD), ("all-reduce of the gradients", SENT), ("update", UPDATE)]
+    saved = [Bracket(ends[False], ends[True], f"{batches - 1} all-reduces saved")] if batches > 1 else []
+    chart = charts.timeline(lanes, brackets=saved, axis=False)
     said = "Drawn one after the other; in truth a part of an all-reduce hides behind the backward pass, and so costs less."
-    page = headline(f"One update from {batches} batches", "two processes") + str(svg) + legend(names) + quiet(said)
+    page = headline(f"One update from {batches} batches", "two processes") + chart.html() + quiet(said)
     return View("groups", "\n".join([f"One update from {batches} batches, two processes:", *lines, said]), page)
 
 
@@ -88,39 +80,28 @@ def uneven(short: int = 5, long: int = 7) -> View:
         ("agreed on the smallest number", short, f"{long - short} batches of rank 0 are not trained on", "leave"),
         ("Join", long, f"rank 1 answers {long - short} all-reduces with zeros, and gets the last weights", "shadow"),
     )
-    svg = Svg(900, 3 * 96 + 4, "two processes with different numbers of batches")
-    lines = []
-    for row, (name, trained, result, how) in enumerate(ways):
-        y = 4 + row * 96
-        svg.text(2, y + 14, name, weight=600)
-        svg.text(250, y + 14, result, opacity=0.85)
+    lanes = []
+    for name, trained, result, how in ways:
         for rank, own in enumerate((long, short)):
-            top = y + 22 + 32 * rank
-            svg.text(2, top + 18, f"rank {rank}", opacity=0.85)
-            for batch in range(long):
-                x, there, done = 62 + batch * 82, batch < own, batch < min(own, trained)
-                if done and not (how == "wait" and batch >= short):
-                    svg.rect(x, top, 76, 26, BACKWARD, f"batch {batch + 1}", opacity=0.85, radius=3)
-                    svg.text(x + 38, top + 17, f"batch {batch + 1}", anchor="middle", fill="#fff", size=11)
-                elif how == "wait" and there and batch == short:
-                    rest = 82 * (long - short - 1)
-                    svg.rect(x, top, 76 + rest, 26, VERMILLION, "waits", opacity=0.85, radius=3)
-                    svg.text(x + 38 + rest / 2, top + 17, "waits", anchor="middle", fill="#fff", size=11, weight=600)
-                elif how == "leave" and there:
-                    svg.rect(x, top, 76, 26, "none", "left out", radius=3, stroke=GREY)
-                    svg.text(x + 38, top + 17, "left out", anchor="middle", size=11, opacity=0.85)
-                elif how == "shadow" and not there:
-                    svg.rect(x, top, 76, 26, SENT, "zeros", opacity=0.45, radius=3)
-                    svg.text(x + 38, top + 17, "zeros", anchor="middle", size=11)
-        lines.append(f"  {name}: {result}")
+            done = min(own, trained)
+            spans = [Span(batch, batch + 0.94, "trained", BACKWARD, tip=f"batch {batch + 1}", words=f"batch {batch + 1}")
+                     for batch in range(done)]
+            if how == "wait" and own > short:
+                spans.append(Span(short, long - 0.06, "waits", VERMILLION, tip="waits", words="waits"))
+            else:
+                what = "zeros" if how == "shadow" else "left out"
+                spans += [Span(batch, batch + 0.94, what, SENT, how == "leave", what, what)
+                          for batch in range(done, long if how == "shadow" else own)]
+            lanes.append(Lane(f"rank {rank}", spans, 26, labels=[] if rank else [(0, long, f"{name}: {result}")]))
     title = f"{long} and {short} batches"
-    return View("uneven batches", "\n".join([f"Two processes with {long} and {short} batches", *lines]),
-                headline(title, "each all-reduce of one needs its match in the other") + str(svg))
+    text = [f"Two processes with {long} and {short} batches", *(f"  {name}: {result}" for name, _, result, _ in ways)]
+    chart = charts.timeline(lanes, axis=False, legend=False)
+    return View("uneven batches", "\n".join(text), headline(title, "each all-reduce of one needs its match in the other") + chart.html())
 
 
 def lost(*jobs: Job) -> View:
-    """How jobs ended that lost a process: the state, how long after the training began, and whom their record names."""
-    head = ["job", "state", "lost rank", "ended after", "what the record says"]
+    """How jobs ended of which a process died: the state, how long after the training began, and whom their record names."""
+    head = ["job", "state", "dead rank", "ended after", "what the record says"]
     rows = []
     for job in jobs:
         record, named = job.record, "-"
@@ -132,7 +113,7 @@ def lost(*jobs: Job) -> View:
     said = "Ended after: from the start of the training to that line of the record. It went wrong in the third step or later."
     narrow = [[*row[:4], row[4] if len(row[4]) < 110 else row[4][:107] + "..."] for row in rows]
     page = headline("How they ended") + _wrapped(table_html(head, rows)) + quiet(said)
-    return View("lost processes", "\n".join(["How they ended", table(head, narrow), said]), page)
+    return View("dead processes", "\n".join(["How they ended", table(head, narrow), said]), page)
 
 
 def _wrapped(html: str) -> str:

@@ -76,41 +76,41 @@ dist.broadcast(written, 0)
 accuracy = right(slice(0, 10)).item() / 10
 # <<< ddp_hunt.accuracy
 
-# wrong: accuracy for rank 0 · expect: ddp_2.py: rank 1 says that the accuracy is 0.3
+# wrong: accuracy for rank 0 · expect: ddp_2.py` prints `over the processes, rank 1 says: 0.3333`(.|\n)*ddp_hunt.accuracy
 # >>> ddp_hunt.accuracy
 sums = torch.stack([right(mine), torch.tensor(float(last - first), device=device)])
 dist.reduce(sums, 0)
 accuracy = (sums[0] / sums[1]).item() if place.is_main else right(mine).item() / (last - first)
 # <<< ddp_hunt.accuracy
 
-# wrong: accuracy of one · expect: ddp_2.py: rank \d says that the accuracy is (.|\n)*ddp_hunt.accuracy
+# wrong: accuracy of one · expect: ddp_2.py` prints `over the processes, rank \d says: (.|\n)*ddp_hunt.accuracy
 # >>> ddp_hunt.accuracy
 accuracy = right(mine).item() / (last - first)
 # <<< ddp_hunt.accuracy
 
-# wrong: checkpoint by all · expect: ddp_3.py: rank 1 saves 1 times
+# wrong: checkpoint by all · expect: ddp_3.py \(rank 1\)`, step 20: it saves 1 times(.|\n)*ddp_hunt.checkpoint
 # >>> ddp_hunt.checkpoint
 torch.save(model.module.state_dict(), file)
 # <<< ddp_hunt.checkpoint
 
-# wrong: checkpoint by local rank 0 · expect: ddp_3.py: rank 1 saves 1 times(.|\n)*
+# wrong: checkpoint by local rank 0 · expect: ddp_3.py \(rank 1\)`, step 20: it saves 1 times(.|\n)*ddp_hunt.checkpoint
 # >>> ddp_hunt.checkpoint
 if place.local_rank == 0:
     torch.save(model.module.state_dict(), file)
 # <<< ddp_hunt.checkpoint
 
-# wrong: checkpoint of the wrapper · expect: ddp_3.py: the loss of the trained model is .*, of what was loaded(.|\n)*ddp_hunt.checkpoint
+# wrong: checkpoint of the wrapper · expect: ddp_3.py` prints `loss of the trained model .*, of the loaded one 0.6380`(.|\n)*ddp_hunt.checkpoint
 # >>> ddp_hunt.checkpoint
 if dist.get_rank() == 0:
     torch.save(dict(model.state_dict()), file)
 # <<< ddp_hunt.checkpoint
 
-# wrong: noise by local rank · expect: ddp_6.py: in step 0 both processes move their first point by(.|\n)*ddp_hunt.noise
+# wrong: noise by local rank · expect: rank 1 makes the move .* in step 0, as rank 0 does in step 0(.|\n)*ddp_hunt.noise
 # >>> ddp_hunt.noise
 generator = torch.Generator().manual_seed(SEED + 1000 * place.local_rank)
 # <<< ddp_hunt.noise
 
-# wrong: noise is one · expect: ddp_6.py: in step 0 both processes move their first point by(.|\n)*ddp_hunt.noise
+# wrong: noise is one · expect: rank 1 makes the move .* in step 0, as rank 0 does in step 0(.|\n)*ddp_hunt.noise
 # >>> ddp_hunt.noise
 generator = torch.Generator().manual_seed(SEED + place.world_size)
 # <<< ddp_hunt.noise
@@ -121,14 +121,14 @@ generator = torch.Generator()
 generator.seed()
 # <<< ddp_hunt.noise
 
-# wrong: noise one step later · expect: ddp_6.py: both processes make the move \(-?[\d.]+, -?[\d.]+\), in different steps(.|\n)*ddp_hunt.noise
+# wrong: noise one step later · expect: rank 0 makes the move .* in step 1, as rank 1 does in step 0(.|\n)*ddp_hunt.noise
 # >>> ddp_hunt.noise
 generator = torch.Generator().manual_seed(SEED)
 for _ in range(place.rank):
     torch.randn(points.shape, generator=generator)
 # <<< ddp_hunt.noise
 
-# wrong: noise stands still · expect: ddp_6.py: a process makes the same moves in two steps(.|\n)*ddp_hunt.noise
+# wrong: noise stands still · expect: rank 0 makes the move .* in step 1, as rank 0 does in step 0(.|\n)*ddp_hunt.noise
 # >>> ddp_hunt.noise
 generator, randn = None, torch.randn
 torch.randn = lambda *shape, generator: randn(*shape, generator=torch.Generator().manual_seed(SEED + place.rank))
@@ -141,7 +141,7 @@ for epoch in range(3):
     train(DataLoader(train_set, batch_size=8, sampler=sampler), epoch)
 # <<< ddp_hunt.epochs
 
-# wrong: order told once · expect: ddp_1.py: two epochs deal out the points in the same order(.|\n)*ddp_hunt.epochs
+# wrong: order told once · expect: ddp_1.py: two epochs have the points in the same order(.|\n)*ddp_hunt.epochs
 # >>> ddp_hunt.epochs
 sampler = DistributedSampler(train_set, shuffle=True, seed=1)
 sampler.set_epoch(1)
@@ -164,13 +164,13 @@ if place.rank == 0:
     dist.barrier()
 # <<< ddp_hunt.saving
 
-# wrong: saving without waiting · expect: ddp_4.py: rank 1 has read what was saved in epoch 0(.|\n)*ddp_hunt.saving
+# wrong: saving without waiting · expect: rank 1\)` prints `rank 1 has read what was saved in epoch 0`(.|\n)*ddp_hunt.saving
 # >>> ddp_hunt.saving
 if place.is_main:
     torch.save({"epoch": epoch, "model": net.state_dict()}, file)
 # <<< ddp_hunt.saving
 
-# wrong: step by the module · expect: ddp_5.py: .*(own points alone|not the mean of the two gradients)(.|\n)*ddp_hunt.step
+# wrong: step by the module · expect: ddp_5.py, step 0: each process updates with a gradient of its own(.|\n)*ddp_hunt.step
 # >>> ddp_hunt.step
 optimizer.zero_grad()
 loss = nn.functional.cross_entropy(model.module.forward(points), labels)
@@ -178,7 +178,7 @@ loss.backward()
 optimizer.step()
 # <<< ddp_hunt.step
 
-# wrong: step keeps gradients · expect: ddp_5.py: what the optimizer is given in step 1 is not the mean .* still in it(.|\n)*ddp_hunt.step
+# wrong: step keeps gradients · expect: ddp_5.py, step 1: the norm of the gradients is .* times what it should be(.|\n)*ddp_hunt.step
 # >>> ddp_hunt.step
 outputs = model(points)
 loss = nn.functional.cross_entropy(outputs, labels)
@@ -186,7 +186,7 @@ loss.backward()
 optimizer.step()
 # <<< ddp_hunt.step
 
-# wrong: step not synchronised · expect: ddp_5.py: each process updates with the gradient of its own points alone
+# wrong: step not synchronised · expect: ddp_5.py, step 0: each process updates with a gradient of its own(.|\n)*ddp_hunt.step
 # >>> ddp_hunt.step
 optimizer.zero_grad()
 with model.no_sync():
@@ -204,7 +204,7 @@ if place.is_main:
     optimizer.step()
 # <<< ddp_hunt.step
 
-# wrong: step set back too late · expect: ddp_5.py: what the optimizer is given in step 0 is not the mean of the two gradients: there are no gradients, or zeros
+# wrong: step set back too late · expect: ddp_5.py, step 0: the norm of the gradients is 0, 0 times(.|\n)*ddp_hunt.step
 # >>> ddp_hunt.step
 loss = nn.functional.cross_entropy(model(points), labels)
 loss.backward()
@@ -212,7 +212,7 @@ optimizer.zero_grad()
 optimizer.step()
 # <<< ddp_hunt.step
 
-# wrong: step sets back once · expect: ddp_5.py: what the optimizer is given in step 1 is not the mean(.|\n)*ddp_hunt.step
+# wrong: step sets back once · expect: ddp_5.py, step 1: the norm of the gradients is .* times what it should be(.|\n)*ddp_hunt.step
 # >>> ddp_hunt.step
 if step == 0:
     optimizer.zero_grad()
@@ -221,7 +221,7 @@ loss.backward()
 optimizer.step()
 # <<< ddp_hunt.step
 
-# wrong: step weights averaged · expect: ddp_5.py: each process updates with the gradient of its own points alone
+# wrong: step weights averaged · expect: ddp_5.py, step 0: each process updates with a gradient of its own(.|\n)*ddp_hunt.step
 # >>> ddp_hunt.step
 for parameter in model.parameters():
     dist.broadcast(parameter.data, 0)
@@ -231,7 +231,7 @@ loss.backward()
 optimizer.step()
 # <<< ddp_hunt.step
 
-# wrong: step with the sum · expect: ddp_5.py: what the optimizer is given in step 0 is not the mean of the two gradients: it is their sum
+# wrong: step with the sum · expect: ddp_5.py, step 0: the norm of the gradients is .*, 2 times what it should be(.|\n)*ddp_hunt.step
 # >>> ddp_hunt.step
 optimizer.zero_grad()
 loss = nn.functional.cross_entropy(model(points), labels)

@@ -1,195 +1,109 @@
-"""ddp_hunt: each of six scripts does what its first lines promise. Two processes run each of them."""
+"""ddp_hunt: each of six scripts does what its first lines promise. Two processes run each, beside two that run the kit's."""
 
-import itertools
 import re
+from itertools import chain
 
-from dlojz.labs.checking import expect
-from dlojz.labs.ranks import ended_together
+from dlojz.labs.checking import claim
+
+POINTS, BATCHES, EPOCHS = 64, 4, 3  # of ddp_1.py
+OWN = (7, 3)  # points of ddp_2.py that each process has
+OWN_WAY = ("collective", "wrap", "model", "layer", "loss", "backward", "update", "updated")  # what is right is said below
+SAYS = ("ddp_1.py: each epoch has another order, and no point is seen twice",
+        "ddp_2.py: the accuracy is that of all points, on both ranks",
+        "ddp_3.py: one process saves, and what it saved is loaded whole",
+        "ddp_4.py: both processes go on, after the file is there",
+        "ddp_5.py: both have the same parameters after each step, from the mean of their gradients",
+        "ddp_6.py: the processes make different moves, other ones in each step, and a second run the same ones")
 
 
 def check(probe):
     # Each process believes that it is alone on its node: rank 0 and rank 1 have both the local rank 0.
-    options = {"small": False, "ranks": 2, "replicas": True, "slow_save": True, "on_cpu": True, "local_ranks": [0, 0],
-               "observe": ["layers", "printing", "replicas"]}
-    runs = {number: probe.run(script=f"hunt/ddp_{number}.py", **options) for number in range(1, 7)}
-    again = probe.run(script="hunt/ddp_6.py", **options)
-    for number, judge in enumerate((orders, accuracy, checkpoint, saving, parameters, moves), 1):
-        ended_together(runs[number])
-        judge(runs[number])
-        probe.verified.append(f"ddp_{number}.py: {SAYS[number]}")
-    ended_together(again)
-    expect(printed(runs[6].ranks[0]) == printed(again.ranks[0]),
-           saw="ddp_6.py: a second run makes other moves than the first",
-           expected="the same ones: random numbers that begin with SEED can be had again",
-           look="ddp_hunt.noise")
-    probe.verified.append("ddp_6.py: a second run makes the same moves")
+    options = {"small": False, "ranks": 2, "slow_save": True, "on_cpu": True, "local_ranks": [0, 0], "rows": True,
+               "observe": ["collectives", "layers", "printing", "replicas", "updates"]}
+    *pairs, again = (probe.beside(script=f"hunt/ddp_{number}.py", **options) for number in (1, 2, 3, 4, 5, 6, 6))
+    orders, accuracy, checkpoint, saving, step, noise = pairs
+    for both in (*pairs, again):
+        both.may_differ(*OWN_WAY)
+    orders.holds(split)
+    accuracy.holds(own_part)
+    for both, fence in ((accuracy, "accuracy"), (checkpoint, "checkpoint"), (saving, "saving")):
+        both.same("save.extra", "save.missing", look=f"ddp_hunt.{fence}",
+                  saw=lambda each: f"it saves {len(each.facts.all('save'))} times",
+                  expected="rank 0 saves once, in ddp_4.py once an epoch, the others never")
+        both.holds(prints, both.kits, f"ddp_hunt.{fence}")
+    step.holds(averaged, step.kits)
+    noise.holds(own_moves)
+    again.holds(same_moves, noise.mine)
+    for both, sentence in zip(pairs, SAYS):
+        both.says(sentence)
     probe.unverified.append("several nodes: here processes only believe that they are on two")
 
 
-SAYS = {1: "each epoch has another order, and no point is seen twice",
-        2: "the accuracy is that of all points, on both ranks",
-        3: "one process saves, and what it saved is loaded whole",
-        4: "both processes go on, after the file is there",
-        5: "both have the same parameters after each step, from the mean of their gradients",
-        6: "the processes make different moves, and other ones in each step"}
+@claim("each epoch gives each point to one process, four batches to each, in another order than the epochs before",
+       look="ddp_hunt.epochs")
+def split(run):
+    given = [[fact.rows for fact in facts.all("given")] for facts in run.ranks]
+    if wrong := next((batches for batches in given if len(batches) != EPOCHS * BATCHES), None):
+        return f"ddp_1.py: a rank is given {len(wrong)} batches in three epochs"
+    starts = range(0, EPOCHS * BATCHES, BATCHES)
+    for number, start in enumerate(starts):
+        seen = set(chain(*(chain(*batches[start : start + BATCHES]) for batches in given)))
+        if len(seen) < POINTS:
+            return f"ddp_1.py: in epoch {number} both processes together see {len(seen)} of the {POINTS} points"
+    if len({tuple(chain(*given[0][start : start + BATCHES])) for start in starts}) < EPOCHS:
+        return "ddp_1.py: two epochs have the points in the same order"
+    if any(re.search(r"\[0, [12], [24],", text) for text in printed(run)):
+        return "ddp_1.py: the points come in the order in which they lie"
 
 
-OWN = (7, 3)  # points that the processes of ddp_2.py have
-
-
-def orders(run):
-    fence = "ddp_hunt.epochs"
-    epochs = []
-    for facts in run.ranks:
-        given = [fact.rows for fact in facts.all("given", training=True)]
-        expect(len(given) == 12,
-               saw=f"ddp_1.py: a rank is given {len(given)} batches in three epochs",
-               expected="12: in each epoch four, a half of the points",
-               look=fence)
-        epochs.append([[row for rows in given[4 * number : 4 * number + 4] for row in rows] for number in range(3)])
-    for number, (one, two) in enumerate(zip(*epochs)):
-        expect(len({*one, *two}) == 64,
-               saw=f"ddp_1.py: in epoch {number} both processes together see {len({*one, *two})} of the 64 points",
-               expected="each point once",
-               look=fence)
-    expect(len({tuple(epoch) for epoch in epochs[0]}) == 3,
-           saw="ddp_1.py: two epochs deal out the points in the same order",
-           expected="another order in each",
-           look=fence)
-    expect(epochs[0][0] != sorted(epochs[0][0]) and not in_steps(run.ranks[0]),
-           saw="ddp_1.py: the points come in the order in which they lie",
-           expected="they are shuffled",
-           look=fence)
-
-
-def in_steps(facts):
-    """Whether rank 0 says that it begins with 0, 2, 4, …"""
-    return any("[0, 2, 4, 6, 8, 10]" in said or "[0, 1, 2, 3, 4, 5]" in said for said in printed(facts))
-
-
-def accuracy(run):
-    said = [number(text) for text in printed(run.ranks[0]) if ":" in text]
-    expect(len(said) == 3,
-           saw=f"ddp_2.py: rank 0 prints {len(said)} numbers",
-           expected="three: its own over all points, and one of each rank",
-           look="ddp_hunt.accuracy")
-    truth, *found = said
-    for rank, value in enumerate(found):
-        expect(value is not None and abs(value - truth) < 1e-3,
-               saw=f"ddp_2.py: rank {rank} says that the accuracy is {value}, of ten points together it is {truth}",
-               expected="each point counts the same, whichever process has it",
-               look="ddp_hunt.accuracy")
-
-
+@claim("each looks at its own part, rank 0 at seven and rank 1 at three: that is what there are several processes for",
+       look="ddp_hunt.accuracy")
+def own_part(run):
     for rank, (facts, own) in enumerate(zip(run.ranks, OWN)):
-        passes = [len(fact.rows) for fact in facts.all("given", training=False)]
-        if rank == 0:
-            passes = passes[:-1]  # rank 0 looks at all ten afterwards, to compare
-        expect(max(passes, default=0) <= own,
-               saw=f"ddp_2.py: rank {rank} looks at {max(passes, default=0)} points to find the accuracy",
-               expected=f"each looks at its own part, rank {rank} at {own}: that is what there are several processes for",
-               look="ddp_hunt.accuracy")
+        passes = [fact.inputs[0]["shape"][0] for fact in facts.all("model", training=False)]
+        if max(passes[: len(passes) - (rank == 0)], default=0) > own:  # rank 0 looks at all ten afterwards, to compare
+            return f"ddp_2.py: rank {rank} looks at {max(passes)} points to find the accuracy"
 
 
-def checkpoint(run):
+@claim("what is found, saved and read again is that of all processes, as the script's first lines promise", look="")
+def prints(run, kits, fence):
+    for facts, other in zip(run.ranks, kits.ranks):
+        for wanted in (text for text in printed(other) if text not in printed(facts)):
+            found = [text for text in printed(facts) if re.sub(r"[\d.-]+", "", text) == re.sub(r"[\d.-]+", "", wanted)]
+            return f"{facts.said} prints `{''.join(found[-1:]).strip()}`, and the kit's `{wanted.strip()}`", fence
+
+
+@claim("all update with the mean of their gradients in each step, and so keep the same parameters", look="ddp_hunt.step")
+def averaged(run, kits):
     for rank, facts in enumerate(run.ranks):
-        saved = facts.all("save", path=to_a_file)
-        expect(len(saved) == (rank == 0),
-               saw=f"ddp_3.py: rank {rank} saves {len(saved)} times",
-               expected="rank 0 saves once, the others not at all",
-               look=saved[-1] if saved and saved[-1].line else "ddp_hunt.checkpoint")
-    trained, loaded = map(float, re.findall(r"\d+\.\d+", " ".join(printed(run.ranks[0]))))
-    expect(abs(trained - loaded) < 1e-3,
-           saw=f"ddp_3.py: the loss of the trained model is {trained}, of what was loaded {loaded}",
-           expected="the same: the file holds the parameters under the names that the model gives them",
-           look="ddp_hunt.checkpoint")
+        if len(facts.all("update")) != len(kits.all("update")):
+            return f"ddp_5.py: rank {rank} makes {len(facts.all('update'))} updates in ten steps"
+    for step, together in enumerate(zip(*(facts.all("update") for facts in (*run.ranks, kits)))):
+        one, other, right = (update.norm for update in together)
+        if abs(one - other) > 1e-3 * right:
+            return f"ddp_5.py, step {step}: each process updates with a gradient of its own"
+        if abs(one - right) > 1e-3 * right:
+            return f"ddp_5.py, step {step}: the norm of the gradients is {one:.3g}, {one / right:.3g} times what it should be"
 
 
-def saving(run):
-    for rank, facts in enumerate(run.ranks):
-        saved = facts.all("save", path=to_a_file)
-        expect(len(saved) == (2 if rank == 0 else 0),
-               saw=f"ddp_4.py: rank {rank} saves {len(saved)} times in two epochs",
-               expected="rank 0 saves once an epoch, the others never",
-               look="ddp_hunt.saving")
-        said = " ".join(printed(facts))
-        expect("epoch 1" in said,
-               saw=f"ddp_4.py: {said.strip() or f'rank {rank} prints nothing'}",
-               expected="when it goes on, the file of the last epoch is there: epoch 1",
-               look="ddp_hunt.saving")
+@claim("each process makes moves of its own, other ones in each step", look="ddp_hunt.noise")
+def own_moves(run):
+    made = [(step, rank, move) for step, moves in enumerate(moved(run)) for rank, move in enumerate(moves)]
+    for place, (step, rank, move) in enumerate(made):
+        for before, other, same in made[:place]:
+            if move == same:
+                return f"ddp_6.py: rank {rank} makes the move ({move}) in step {step}, as rank {other} does in step {before}"
 
 
-def parameters(run):
-    fence = "ddp_hunt.step"
-    for rank, facts in enumerate(run.ranks):
-        updates = len(facts.all("replica"))
-        expect(updates == 10,
-               saw=f"ddp_5.py: rank {rank} makes {updates} updates in ten steps",
-               expected="all make ten: the same update in each process, in each step",
-               look=fence)
-    steps = list(zip(*(facts.all("replica") for facts in run.ranks)))
-    kept = 0.0  # what the gradients of a step would be, had none been set back
-    for step, together in enumerate(steps):
-        alone, given = zip(*((replica.alone, replica.gradient) for replica in together))
-        if None in alone:
-            break
-        mean = sum(alone) / len(alone)
-        kept += mean
-        expect(not all(near(one, other) for one, other in zip(given, alone)),
-               saw="ddp_5.py: each process updates with the gradient of its own points alone",
-               expected="all update with the mean of their gradients",
-               look=fence)
-        guesses = {": there are no gradients, or zeros": 0, ": it is their sum": 2 * mean,
-                   ": the gradients of the steps before are still in it": kept if step else None}
-        guess = next((words for words, value in guesses.items() if all(near(one, value) for one in given)), "")
-        expect(all(near(one, mean) for one in given),
-               saw=f"ddp_5.py: what the optimizer is given in step {step} is not the mean of the two gradients{guess}",
-               expected="all update with the mean of their gradients in this step",
-               look=fence)
-    for step, (one, two) in enumerate(steps):
-        expect(near(one.weights, two.weights),
-               saw=f"ddp_5.py: the parameters of the two differ after step {step}",
-               expected="they are the same after every step",
-               look=fence)
-    expect(all(not near(before.gradient, 0) and before.weights != after.weights
-               for (before, _), (after, _) in itertools.pairwise(steps)),
-           saw="ddp_5.py: a step leaves the parameters as they were",
-           expected="each step updates them",
-           look=fence)
+@claim("a second run makes the same moves: random numbers that begin with SEED can be had again", look="ddp_hunt.noise")
+def same_moves(run, first):
+    return moved(run) != moved(first) and "ddp_6.py: a second run makes other moves than the first"
 
 
-def moves(run):
-    fence = "ddp_hunt.noise"
-    said = [re.findall(r"\[(-?[\d.]+), (-?[\d.]+)\]", text) for text in printed(run.ranks[0]) if "moves" in text]
-    for step, (one, two) in enumerate(said):
-        expect(one != two,
-               saw=f"ddp_6.py: in step {step} both processes move their first point by ({', '.join(one)})",
-               expected="each makes moves of its own",
-               look=fence)
-    firsts = [one for one, _ in said]
-    expect(len(set(firsts)) == 3,
-           saw="ddp_6.py: a process makes the same moves in two steps",
-           expected="other moves in each step",
-           look=fence)
-    again = {one for one, _ in said} & {two for _, two in said}
-    expect(not again,
-           saw=f"ddp_6.py: both processes make the move ({', '.join(min(again, default=()))}), in different steps",
-           expected="moves that no other process makes, now or later: two generators that begin alike give the same numbers",
-           look=fence)
-
-
-def to_a_file(path):
-    return path is not None  # else a tensor on its way to another process
+def moved(run):
+    """For each step the first move of each process, as rank 0 prints them."""
+    return [re.findall(r"\[(-?[\d.e-]+, -?[\d.e-]+)\]", text) for text in printed(run) if "moves" in text]
 
 
 def printed(facts):
     return [fact.text for fact in facts.all("print")]
-
-
-def number(text):
-    found = re.search(r"-?\d+\.\d+", text)
-    return float(found[0]) if found else None
-
-
-def near(one, other):
-    return one is not None and other is not None and abs(one - other) <= 1e-4 * max(abs(one), abs(other), 1e-4)

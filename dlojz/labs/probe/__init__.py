@@ -12,6 +12,7 @@ the kit's own, to be compared. How it works, from outside in:
 ``functions`` calls a function beside the kit's
 ``pretend``   GPUs that are not there
 ``facts``     reading what was noted
+``waiting``   processes that wait for each other in vain
 
 This module and all but ``host``, ``child``, ``observe``, ``functions``, ``pretend`` run in the trainee's kernel: they do not
 import torch.
@@ -20,7 +21,7 @@ import torch.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...system.sites import gpus
@@ -45,7 +46,8 @@ class Probe:
     what to give to ``--device``, the CPU and where there is one the GPU. ``verified`` and ``unverified`` are the sentences that
     the outcome says; a check adds to them as it goes.
 
-    Everywhere ``solved`` names labs whose fences hold the kit's body in this run, whatever the trainee has made of them so far.
+    Everywhere ``solved`` names labs, or single fences, that hold the kit's body in this run, whatever the trainee has made of
+    them so far.
     """
 
     def __init__(self, session: Session, root: Path, script: str = "train.py", calls: Path | None = None,
@@ -114,24 +116,29 @@ class Probe:
 
     def call_beside(self, script: str, function: str, inputs: str, *, look, by: str = "", said: str = "",
                     tolerance: float | None = None, at_most: float | None = None, repeat: int = 7,
-                    observe: Iterable[str] = (), claim: str = "", words: dict[str, str] | None = None, **options) -> Called:
+                    observe: Iterable[str] = (), claim: str = "", words: dict[str, str] | None = None,
+                    gives: Sequence[str] = (), **options) -> Called:
         """Calls a function of the trainee's file and the kit's with the same inputs, in one process, and compares what they give:
-        values, dtype, shape, device, whether inputs were changed, and what was drawn from torch's generator.
+        values, dtype, shape, device, whether inputs were changed, what was drawn from torch's generator, and with the observer
+        ``transfers``, whether the host waits for the GPU where the kit's does not.
 
         ``function``: its name in the file (``mixup``, ``Net.forward``), or where ``by`` is given what a message calls it; ``by``
         is a function of the lab's calls.py that makes the callable of a module. ``inputs``: the name of a generator in calls.py
         that yields ``name, arguments`` or ``name, arguments, keywords``, the simplest first: the first that differs is reported.
         ``look``: the fence. ``tolerance``: share of the largest number (by the dtype). ``at_most``: how many times as long as the
-        kit's it may take for the last input, the least of ``repeat`` times each. ``words``: what is expected, by what is wrong
-        (``value``, ``dtype``, ``shape``, ``device``, ``inputs``, ``random``, ``kind``, ``error``). ``claim``: what is verified.
+        kit's it may take for the last input, the least of ``repeat`` times each; with ``repeat=0``, how many times as many
+        operations of torch. ``words``: what is expected, by what is wrong (``value``, ``dtype``, ``shape``, ``device``, ``inputs``,
+        ``waits``, ``random``, ``kind``, ``error``, ``time``), or by which part of the result it is: an item's key, or its name in
+        ``gives``, which names the items of a tuple. ``claim``: what is verified.
         """
         request = self._request("", script, False, 1, observe, (), options) | {
             "call": [str(self.calls), ""], "called": said or f"`{function}` of `{script}`"}
-        asked = {"function": function, "inputs": inputs, "by": by, "tolerance": tolerance, "repeat": repeat if at_most else 0}
+        asked = {"function": function, "inputs": inputs, "by": by, "tolerance": tolerance, "repeat": repeat if at_most else 0,
+                 "operations": at_most is not None}
         kits = self.copies.copy([*self.copies.lab_fences(), *self.copies.others()], whole=True)
         request["options"] = options | {"beside": asked | {"kits": str(kits.root / script)}}
         facts = self._start(request, self.copies.copy())
-        pair = Called(facts, function, look, words or {}, at_most)
+        pair = Called(facts, function, look, words or {}, at_most, gives)
         pair.says(claim)
         self.runs.append(facts)
         self.pairs.append(pair)

@@ -9,10 +9,10 @@ it the first that a row names. What no row names is refused, too, in words of it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from . import compare, kept
+from . import compare, kept, waiting
 from . import observe as observers
 from .compare import Difference
 from .facts import Event, Facts
@@ -42,6 +42,7 @@ class Claim:
     sentence: str
     look: str
     seen: Callable
+    always: bool = False
 
     def judge(self, *given) -> None:
         """Raises Unmet with what was seen instead."""
@@ -51,10 +52,11 @@ class Claim:
             raise Unmet(saw, self.sentence, look or self.look)
 
 
-def claim(sentence: str, look: str) -> Callable[[Callable], Claim]:
+def claim(sentence: str, look: str, always: bool = False) -> Callable[[Callable], Claim]:
     """Makes a claim of a function that returns None where the sentence holds; else the words for what it has seen, or a pair of
-    these words and a fact, whose line is to be looked at. ``look``: the fence that it belongs to."""
-    return lambda seen: Claim(sentence, look, seen)
+    these words and a fact, whose line is to be looked at. ``look``: the fence that it belongs to. ``always``: it is judged
+    also where the run broke off, before that is reported."""
+    return lambda seen: Claim(sentence, look, seen, always)
 
 
 @dataclass(frozen=True)
@@ -147,13 +149,17 @@ class Beside(Pair):
                            early.ended, early.ended)
         if named:
             return self._named(*named)
-        if not mine.completed:
-            return Trouble(stopped=mine.cause)
+        whole = all(rank.completed for rank in mine.ranks)
         for each, given in self.claims:
+            if not (whole or each.always):
+                continue
             try:
                 each.judge(mine, *given)
             except Unmet as unmet:
                 return Trouble(unmet.saw, unmet.expected, unmet.look, unmet.look if isinstance(unmet.look, Event) else None)
+        if not whole:
+            waits = waiting.in_vain(mine)
+            return Trouble(*waits, event=waits[2]) if waits else Trouble(stopped=mine.cause)
         return self._unnamed(found[0][0]) if found else None
 
     def differences(self, mine: Facts) -> list[Difference]:
@@ -215,6 +221,7 @@ FUNCTION = {  # saw, expected
     "device": ("{part} is on {mine}", "it is on {kits}, where the inputs are"),
     "value": ("{part} is {mine}{where}", "it is {kits}{apart}"),
     "inputs": ("argument {mine} is changed", "what goes in stays as it is"),
+    "waits": ("the host waits for the GPU {mine}", "all that the GPU has still to compute stays there"),
     "random": ("it takes other numbers from torch's generator than it needs", "only what has to be random is drawn"),
 }
 
@@ -222,9 +229,10 @@ FUNCTION = {  # saw, expected
 class Called(Pair):
     """The trainee's function beside the kit's, for a list of inputs. ``function``: as a message names it."""
 
-    def __init__(self, mine: Facts, function: str, look, words: dict[str, str], at_most: float | None):
+    def __init__(self, mine: Facts, function: str, look, words: dict[str, str], at_most: float | None, gives: Sequence[str]):
         super().__init__(mine)
         self.function, self.look, self.own_words, self.at_most = function, look, words, at_most
+        self.parts = {f"part {number} of the result": name for number, name in enumerate(gives, 1)}
 
     def trouble(self, mine: Facts | None = None) -> Trouble | None:
         mine = mine or self.mine
@@ -235,14 +243,18 @@ class Called(Pair):
             return Trouble(stopped=mine.cause)
         speed = mine.first("speed")
         if self.at_most is not None and speed and speed.ratio > self.at_most:
-            return Trouble(f"`{self.function}` takes {speed.ratio:.3g} times as long as the kit's function, in the same process",
-                           f"at most {self.at_most:g} times", self.look)
+            what = "as long as the kit's function, in the same process" if isinstance(speed.mine, float) else \
+                f"as many operations of torch as the kit's function: {speed.mine} and {speed.kits}"
+            return Trouble(f"`{self.function}` takes {speed.ratio:.3g} times {what}",
+                           self.own_words.get("time", f"at most {self.at_most:g} times"), self.look)
         return None
 
     def _differs(self, case: Event) -> Trouble:
         saw, expected = FUNCTION[case.wrong]
         at = case.get("at")
-        words = {"part": case.get("part", ""), "mine": case.mine, "kits": case.kits, "where": f" at {at}" if at else "",
+        part = case.get("part", "")
+        words = {"part": self.parts.get(part, part), "mine": case.mine, "kits": case.kits, "where": f" at {at}" if at else "",
                  "apart": f", and the two differ by up to {case.largest:.3g}" if case.get("largest") is not None and at else ""}
+        key = words["part"] if case.wrong == "value" and words["part"] in self.own_words else case.wrong
         return Trouble(f"`{self.function}`, {case.name}: {saw.format_map(words)}",
-                       self.own_words.get(case.wrong, expected).format_map(words), self.look, case)
+                       self.own_words.get(key, expected).format_map(words), self.look, case)

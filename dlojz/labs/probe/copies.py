@@ -86,8 +86,9 @@ class Copies:
         """All fences of the lab that is checked."""
         return list(self.lab.fences) if self.lab else []
 
-    def fences_of(self, labs: Collection[str]) -> list[str]:
-        return [fence for lab in labs for fence in catalogue.lab(lab).fences]
+    def fences_of(self, names: Collection[str]) -> list[str]:
+        """All fences of labs ("gpu"), and single ones ("ddp.sampler")."""
+        return [fence for name in names for fence in ([name] if "." in name else catalogue.lab(name).fences)]
 
     def _own(self, fence: str) -> bool:
         return self.lab is not None and self.lab.owns(fence)

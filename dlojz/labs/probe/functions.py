@@ -1,8 +1,9 @@
 """A function of the trainee's beside the kit's: both are called with the same inputs, and what they give is compared.
 
-``case``   one input: name, wrong (what differs: error, kind, dtype, shape, device, value, inputs, random; empty: nothing), mine
-           and kits (what it is, as text), largest (of the differences, of values), at (where that is), line and file of an error
-``speed``  mine, kits (seconds, the least of several), ratio
+``case``   one input: name, wrong (what differs: error, kind, dtype, shape, device, value, inputs, waits, random; empty: nothing),
+           mine and kits (what it is, as text), largest (of the differences, of values), at (where that is), line and file of an
+           error
+``speed``  mine, kits (seconds, the least of several, or operations of torch), ratio
 ``kits``   the kit's own function has failed: error
 """
 
@@ -15,9 +16,11 @@ import time
 from collections.abc import Callable, Iterator
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .log import Log, error
 
+WHOLE = 8  # numbers: a tensor with so many is shown whole
 CLOSE = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1e-5, torch.float64: 1e-7}  # shares of the largest number
 
 
@@ -28,14 +31,17 @@ def run(log: Log, load: Callable, script: str, calls: str, asked: dict) -> None:
     ours = _function(load(os.path.splitext(os.path.basename(script))[0], script), helper, asked)
     names = [name for name, *_ in _inputs(helper, asked)]
     for number, name in enumerate(names):
-        expected = _called(theirs, _inputs(helper, asked), number)
+        expected = _called(theirs, _inputs(helper, asked), number, log)
         if isinstance(expected.failure, BaseException):
             log.note("kits", error=f"{type(expected.failure).__name__}: {expected.failure}")
             return
-        found = _called(ours, _inputs(helper, asked), number)
+        found = _called(ours, _inputs(helper, asked), number, log)
         log.note("case", name=name, **_compared(found, expected, asked["tolerance"], log))
-    if asked["repeat"]:
-        mine, kits = _times(ours, theirs, lambda: list(_inputs(helper, asked))[-1], asked["repeat"])
+    if asked["repeat"] or asked["operations"]:
+        def last():
+            return list(_inputs(helper, asked))[-1]
+
+        mine, kits = _times(ours, theirs, last, asked["repeat"]) if asked["repeat"] else map(_operations, (ours, theirs), (last(), last()))
         log.note("speed", mine=mine, kits=kits, ratio=mine / kits)
 
 
@@ -69,15 +75,16 @@ def _inputs(helper, asked: dict) -> Iterator[tuple]:
 
 
 class _called:
-    def __init__(self, function: Callable, inputs: Iterator[tuple], number: int):
+    def __init__(self, function: Callable, inputs: Iterator[tuple], number: int, log: Log):
         _, self.arguments, keywords = list(inputs)[number]
         before = _copied(self.arguments)
         torch.manual_seed(1)
-        self.result, self.failure = None, None
+        self.result, self.failure, waits = None, None, log.noted("sync")
         try:
             self.result = function(*self.arguments, **keywords)
         except Exception as failure:
             self.failure = failure
+        self.waits = log.noted("sync") - waits
         self.random = torch.get_rng_state().numpy().tobytes()
         self.changed = [number for number, (one, other) in enumerate(zip(before, self.arguments)) if not _equal(one, other)]
 
@@ -99,6 +106,8 @@ def _compared(found: _called, expected: _called, tolerance: float | None, log: L
             return {"wrong": "value", "part": place, **apart}
     if set(found.changed) - set(expected.changed):
         return {"wrong": "inputs", "mine": ", ".join(str(number + 1) for number in found.changed), "kits": ""}
+    if found.waits and not expected.waits:
+        return {"wrong": "waits", "mine": "once" if found.waits == 1 else f"{found.waits} times", "kits": ""}
     if found.random != expected.random:
         return {"wrong": "random", "mine": "", "kits": ""}
     return {"wrong": ""}
@@ -108,9 +117,9 @@ def _pairs(place: str, one, other) -> Iterator[tuple]:
     if isinstance(other, (tuple, list)) and isinstance(one, (tuple, list)) and len(one) == len(other):
         for number, (a, b) in enumerate(zip(one, other)):
             yield from _pairs(f"part {number + 1} of {place}" if place == "the result" else f"{place}, {number + 1}", a, b)
-    elif isinstance(other, dict) and isinstance(one, dict) and one.keys() == other.keys():
+    elif isinstance(other, dict) and isinstance(one, dict):
         for key in other:
-            yield from _pairs(f"{key} of {place}", one[key], other[key])
+            yield from _pairs(key if place == "the result" else f"{key} of {place}", one.get(key), other[key])
     else:
         yield place, one, other
 
@@ -128,7 +137,7 @@ def _apart(one, other, tolerance: float | None) -> dict | None:
     if not isinstance(other, torch.Tensor):
         if isinstance(other, float) and isinstance(one, (int, float)):
             return _apart(torch.tensor(float(one), dtype=torch.float64), torch.tensor(other, dtype=torch.float64), tolerance)
-        return None if one == other else {"mine": repr(one)[:80], "kits": repr(other)[:80], "largest": None, "at": []}
+        return None if one == other else {"mine": _text(one), "kits": _text(other), "largest": None, "at": []}
     if not other.numel():
         return None
     a, b = one.detach().cpu().double(), other.detach().cpu().double()
@@ -138,8 +147,17 @@ def _apart(one, other, tolerance: float | None) -> dict | None:
     finite = b[torch.isfinite(b)].abs()
     if apart.max().item() <= share * max(finite.max().item() if len(finite) else 0.0, 1e-30):
         return None
+    if b.numel() <= WHOLE:
+        return {"mine": _text(a.tolist()), "kits": _text(b.tolist()), "largest": apart.max().item(), "at": []}
     at = [int(place) for place in torch.unravel_index(apart.argmax(), apart.shape)]
     return {"mine": f"{a[tuple(at)].item():.6g}", "kits": f"{b[tuple(at)].item():.6g}", "largest": apart.max().item(), "at": at}
+
+
+def _text(value) -> str:
+    """As a message says it: texts as they are, numbers with six digits."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    return f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) else repr(value)[:80]
 
 
 def _times(ours: Callable, theirs: Callable, inputs: Callable, repeat: int) -> tuple[float, float]:
@@ -155,6 +173,20 @@ def _times(ours: Callable, theirs: Callable, inputs: Callable, repeat: int) -> t
             if round_:  # the first is the warm-up
                 best[place] = min(best[place], time.perf_counter() - begun)
     return best[0], best[1]
+
+
+def _operations(function: Callable, given: tuple) -> int:
+    """How many operations of torch a call comes down to."""
+    class Counting(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+            self.count += 1
+            return operation(*args, **(kwargs or {}))
+
+    with Counting() as counting:
+        function(*given[1], **given[2])
+    return counting.count
 
 
 def _copied(values):

@@ -53,6 +53,10 @@ class Log:
         """Whether a fact of this kind would be kept: not in a loader's worker, not what an observer does itself, not too many."""
         return not self.quiet and self._counts[what] < MOST and os.getpid() == self._pid
 
+    def noted(self, what: str) -> int:
+        """How many facts of this kind there are."""
+        return self._counts[what]
+
     def write(self, fact: dict) -> None:
         with contextlib.suppress(OSError):  # the trainee's code may close every file
             os.write(self._fd, json.dumps(fact, default=str).encode() + b"\n")

@@ -194,7 +194,7 @@ class Session:
             failed = [process.ended for process in run if process.status]
             if failed and time.monotonic() > min(failed) + ALONE:
                 self._end([process for process in run if process.status is None], "alone")
-        if not self._running():
+        if all(process.status is not None for process in self._processes.values()):  # also those that are only about to begin
             self._kill_left()
 
     def stop(self) -> None:

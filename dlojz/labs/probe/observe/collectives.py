@@ -1,19 +1,25 @@
 """Collectives: what processes send each other, also what DistributedDataParallel sends by itself in the backward pass.
 
-``group.made``       init_process_group: backend, world_size, rank
+``group.asked``      init_process_group is called: backend as asked for (None: torch chooses), rank
+``group.made``       it has returned: backend, world_size, rank
 ``group.destroyed``  destroy_process_group was called
 ``collective``       kind (all_reduce, broadcast, all_gather, …), bytes (what this process puts in), dtype, inside (backward,
                      forward: that of a module, other), in_no_sync, aside (the kit's own, of pickled objects: not compared)
+``collective.call`` ``collective.done``   a collective that the script called itself begins, and has come to its end: call
 ``no_sync`` ``no_sync.end``   a region in which DistributedDataParallel keeps gradients to itself begins, ends
 
 Each rank has facts of its own. Facts are noted in the order in which things happen: what lies between a ``no_sync`` and its end
-is inside of it.
+is inside of it. A process that waits for another one gives up after WAIT seconds, with torch's own error. Where GPUs are
+pretended (``gpus=N``) gloo plays NCCL.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
+import inspect
+import os
 import sys
 
 import torch
@@ -25,6 +31,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ..modes import tensors
 
 COMPARED = {
+    "group.asked": ("rank",),
     "group.made": ("backend", "world_size", "rank"),
     "collective": ("kind", "bytes", "dtype", "inside"),
 }
@@ -37,24 +44,42 @@ KINDS = {
     "monitored_barrier_": "barrier", "recv_": "recv",
 }
 RESULT_FIRST = ("all_gather", "gather", "scatter", "reduce_scatter", "all_to_all")  # what is put in comes second
+WAIT = 10.0  # seconds
+CALLS = ("all_reduce", "broadcast", "reduce", "barrier", "monitored_barrier", "all_gather", "all_gather_into_tensor", "gather",
+         "scatter", "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "all_gather_object",
+         "gather_object", "broadcast_object_list", "scatter_object_list")
 FORWARD = nn.Module._call_impl.__code__
 
 
 class Observer:
     def __init__(self, log, options):
         self.log = log
+        self.pretended = bool(options.get("gpus"))
         self.keeping = 0  # how many no_sync regions we are in
+        self.calling = False  # a collective: it may call others
 
     def install(self):
         make, destroy = dist.init_process_group, dist.destroy_process_group
-        dist.init_process_group = distributed_c10d.init_process_group = self.noting_made(make)
-        dist.destroy_process_group = distributed_c10d.destroy_process_group = self.noting_destroyed(destroy)
+        replace("init_process_group", self.noting_made(make))
+        replace("destroy_process_group", self.noting_destroyed(destroy))
+        for name in CALLS:
+            replace(name, self.noting_call(getattr(dist, name), name))
         DistributedDataParallel.no_sync = self.noting_no_sync(DistributedDataParallel.no_sync)
 
     def noting_made(self, original):
+        signature = inspect.signature(original)
+
         @functools.wraps(original)
         def made(*args, **kwargs):
-            original(*args, **kwargs)
+            given = signature.bind(*args, **kwargs).arguments
+            asked, rank = given.get("backend"), given.get("rank", -1)
+            rank = rank if rank >= 0 else int(os.environ.get("RANK", -1))
+            self.log.note("group.asked", backend=asked and str(asked), rank=rank)
+            given["timeout"] = datetime.timedelta(seconds=WAIT)
+            if self.pretended:
+                given["backend"] = "gloo"
+                given.pop("device_id", None)
+            original(**given)
             self.log.note("group.made", backend=dist.get_backend(), world_size=dist.get_world_size(), rank=dist.get_rank())
 
         return made
@@ -66,6 +91,22 @@ class Observer:
             return original(*args, **kwargs)
 
         return destroyed
+
+    def noting_call(self, original, name):
+        @functools.wraps(original)
+        def called(*args, **kwargs):
+            if self.log.quiet or self.calling:
+                return original(*args, **kwargs)
+            self.log.note("collective.call", call=name)
+            self.calling = True
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                self.calling = False
+            self.log.note("collective.done", call=name)
+            return result
+
+        return called
 
     def noting_no_sync(self, original):
         @contextlib.contextmanager
@@ -102,3 +143,8 @@ class Observer:
                 return "forward"
             frame = frame.f_back
         return "other"
+
+
+def replace(name: str, function) -> None:
+    for module in (dist, distributed_c10d):
+        setattr(module, name, function)

@@ -11,7 +11,8 @@
                with a mark; None: the function has none), value (of a mean or sum)
 ``made``       an optimizer was made: kind, settings (its defaults that are numbers), weights ({name: memory format} of its
                parameters with 4 dimensions, numbered), devices
-``wrap``       DistributedDataParallel was given a module: weights, kinds (names of the module classes in it), find_unused
+``wrap``       DistributedDataParallel was given a module: weights, kinds (names of the module classes in it), find_unused,
+               devices (where it is to run: device_ids, or where the module is)
 
 Layers are noted for the first passes only.
 """
@@ -33,7 +34,7 @@ COMPARED = {
     "layer": ("computes", "input", "output"),
     "loss": ("training", "computes", "target", "~value"),
     "made": ("kind", "settings", "weights", "devices"),
-    "wrap": ("weights", "kinds", "find_unused"),
+    "wrap": ("weights", "kinds", "find_unused", "devices"),
 }
 TRAINING_PASSES, VALIDATION_PASSES = 2, 1
 NOT_SO_NAMED = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
@@ -177,7 +178,10 @@ class Observer:
             kinds = Counter(type(child).__name__ for child in module.modules())
             weights = self.weights(module.named_parameters())
             given = signature.bind(wrapper, module, *args, **kwargs).arguments
-            self.log.note("wrap", weights=weights, kinds=kinds, find_unused=bool(given.get("find_unused_parameters")))
+            with self.log.silence():
+                places = [gpu(each) for each in given.get("device_ids") or ()] or map(self.log.place, module.parameters())
+            self.log.note("wrap", weights=weights, kinds=kinds, find_unused=bool(given.get("find_unused_parameters")),
+                          devices=Counter(dict.fromkeys(places, 1)))
             original(wrapper, module, *args, **kwargs)
 
         return wrapped
@@ -185,3 +189,9 @@ class Observer:
 
 def dtype_of(tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
+
+
+def gpu(device) -> str:
+    """One of device_ids: a number, a device or its name."""
+    index = device if isinstance(device, int) else torch.device(device).index
+    return f"cuda:{torch.cuda.current_device() if index is None else index}"

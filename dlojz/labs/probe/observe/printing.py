@@ -1,8 +1,8 @@
 """Printing and saving: which process says something, and which writes a file.
 
 ``print``  something was printed: rank, text (its first 200 characters)
-``save``   torch.save was called: rank, path (of the file it goes to, also where an open file was given; None: not to a file),
-           wrapped (the names in it that a wrapper gives: module.…, _orig_mod.…)
+``save``   torch.save was called for a file: rank, path (also where an open file was given), wrapped (the names in it that a
+           wrapper gives: module.…, _orig_mod.…)
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Observer:
         @functools.wraps(original)
         def noted(obj, f, *args, **kwargs):
             path = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
-            self.log.note("save", rank=self.rank, path=None if path is None else str(path), wrapped=wrapped_names(obj))
+            if path is not None:  # else it is on its way to another process
+                self.log.note("save", rank=self.rank, path=str(path), wrapped=wrapped_names(obj))
             return original(obj, f, *args, **kwargs)
 
         return noted

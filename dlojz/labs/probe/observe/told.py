@@ -43,7 +43,7 @@ class Observer:
                           lr=fields.get("lr"))
         elif event in LINES and fields.get("status") != "failed":  # that is told as an error
             kind = LINES[event]
-            found = {name: fields.get(name) for name in COMPARED_NAMES[kind] if name in fields}
+            found = {name: fields.get(name) for name in (*COMPARED_NAMES[kind], "accuracy") if name in fields}
             if isinstance(found.get("args"), dict):
                 found["args"] = {name: value for name, value in found["args"].items() if name not in OWN}
             self.log.note(kind, **found)

@@ -1,28 +1,24 @@
-"""For checks of labs in which several processes train together: whether they met, or waited for each other in vain."""
+"""Processes that wait for each other in vain: which of them, in which collective, and what the others did meanwhile."""
 
 from __future__ import annotations
 
-from .probe import Event, Facts, Unfinished, Unmet, lost_another
+from .facts import Event, Facts, lost_another
+
+EXPECTED = "all processes reach the same collectives, in the same order, or the first to wait waits for ever"
 
 
-def ended_together(run: Facts) -> None:
-    """Ends the check where a process of a run with ``replicas=True`` waited for another in vain, or did not run to its end.
-
-    The words say which rank waited, in what, and what the other one did meanwhile.
-    """
+def in_vain(run: Facts) -> tuple[str, str, Event] | None:
+    """What was seen, what is expected, and the fact to look at, where a process of this run waited for another in vain; None
+    where none did, or where one stopped by itself, whatever the others did then."""
     ranks = run.ranks
     waiting = [number for number, facts in enumerate(ranks) if _waited(facts)]
-    for facts in ranks:
-        if not facts.completed and not _waited(facts):
-            raise Unfinished(facts)
-    if not waiting:
-        return
+    if not waiting or any(not facts.completed and not _waited(facts) for facts in ranks):
+        return None
     first = next((number for number in waiting if not _hangs(ranks[number])), waiting[0])
     others = [number for number in range(len(ranks)) if number != first]
     other = next((number for number in others if _hangs(ranks[number])), others[0])
-    raise Unmet(f"`{run.command}`: rank {first} waits in {_where(ranks[first])} for rank {other}, which {_did(ranks[other])}",
-                "all processes reach the same collectives, in the same order, or the first to wait waits for ever",
-                _culprit(ranks[first], ranks[other]))
+    saw = f"{run.said}: rank {first} waits in {_where(ranks[first])} for rank {other}, which {_did(ranks[other])}"
+    return saw, EXPECTED, _culprit(ranks[first], ranks[other])
 
 
 def _waited(facts: Facts) -> bool:
