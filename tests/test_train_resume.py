@@ -327,7 +327,7 @@ def test_resume_of_a_completed_run_is_done(training, world):
     before = (run.folder / "record.jsonl").read_bytes()
     for more in ((), ("--profile",)):
         run = training.run_ranks("run", world, "-e", 1, "--resume", *more)
-        assert run.out.endswith(f"all {6 // world} steps are done already: give more --epochs or --test-steps to go on\n")
+        assert run.out.endswith(f"all {6 // world} steps are done already: give more --epochs or --test-steps to continue\n")
         assert (run.folder / "record.jsonl").read_bytes() == before
 
 

@@ -248,7 +248,7 @@ def test_where_the_kit_s_own_answer_does_not_run_the_fault_is_outside(folder, ho
     file = folder / "train.py"
     file.write_text(file.read_text().replace("criterion = nn.CrossEntropyLoss(", "criterion = nn.CrossEntropy(", 1))
     outcome = run_check("channels_last", folder, PLENTY, host)
-    assert outcome.state == CANNOT_CHECK and "outside of this lab's fences" in outcome.message, outcome
+    assert outcome.state == CANNOT_CHECK and "outside this lab's fences" in outcome.message, outcome
     assert "AttributeError" in outcome.message and "CrossEntropy(" in outcome.message
     assert not cache.exists(), "a run that has failed is not kept"
 
