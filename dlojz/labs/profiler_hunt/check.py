@@ -22,8 +22,8 @@ def check(probe):
                "time": "a few operations count the whole batch, however many letters it has; on a GPU each is a kernel to start"},
         claim="slow_letters.py: a few operations count a batch, no step asks for a value, and the table is right")
     faces = probe.call_beside(
-        "hunt/slow_faces.py", "train", "a_training", by="losses", look="profiler_hunt.faces", at_most=1.4, repeat=0, tolerance=2e-3,
-        observe=["transfers"], gpus=1,
+        "hunt/slow_faces.py", "train", "a_training", by="losses", look="profiler_hunt.faces", at_most=1.4, repeat=0,
+        tolerance=2e-3, observe=["transfers"], gpus=1,
         words={"value": "it is {kits}: the script is faster and learns the same, and what the rest of the file is given means "
                         "the same",
                "time": "all answers come out of the same few operations, and so does their loss"},
@@ -35,8 +35,9 @@ def check(probe):
     for run in (letters.mine, faces.mine):
         for wait in run.all("sync", by="own", line=bool) + run.all("move", target="cpu", by="own", line=bool):
             how = wait.get("how", "move")
-            why = "to copy a tensor to the CPU" if how == "move" else WAITS.get(how, f"for a size that depends on values (`{how}`)")
+            other = f"for a size that depends on values (`{how}`)"
+            why = "to copy a tensor to the CPU" if how == "move" else WAITS.get(how, other)
             expect(False, saw=f"{run.script.removeprefix('hunt/')}: on a GPU each step waits {why}", look=wait,
-                   expected="what is computed stays a tensor on the GPU; all sizes are known beforehand, and no step asks for a value")
+                   expected="what is computed stays a tensor on the GPU; sizes are known before, and no step asks for a value")
     probe.unverified.append("waiting on a real GPU: that no step waits is judged by operations that are known to make it wait")
     probe.unverified.append("how much faster they are: compare your runs")
