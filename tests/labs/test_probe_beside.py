@@ -10,7 +10,7 @@ from dlojz.labs.outcome import CANNOT_CHECK, SOLVED, WRONG
 from dlojz.labs.probe import Limits, Probe, Session, claim, compare, kept
 from dlojz.labs.probe.beside import Beside
 from dlojz.labs.probe.copies import Copies
-from dlojz.labs.probe.facts import Facts
+from dlojz.labs.probe.facts import Facts, ending
 
 PLENTY = Limits(seconds=60)
 COMPARED = {"a": ("value", "~rough"), "b": ("tensor",), "c": ()}
@@ -123,6 +123,18 @@ def test_a_claim_says_what_it_has_seen():
     assert (trouble.saw, trouble.expected, trouble.look.n) == ("3 is odd", "all is even", 3)
 
 
+def test_a_run_that_broke_off_is_judged_by_the_claims_that_say_so_and_then_by_who_waited():
+    ranks = [("n", 1, {"n": 3})], []
+    both = Beside(facts(*ranks), facts(*ranks), "", None)
+    both.mine._ended = ending({"line": 4, "file": "script.py"}, "error", "stops with RuntimeError: Connection closed by peer")
+    both.holds(claim("no odd number", look="lab.even")(lambda run: "3 is odd"))
+    trouble = both.trouble()
+    assert trouble.saw == "`script.py`: rank 0 waits in line 4 for rank 1, which has ended: it never called it"
+    assert trouble.event.line == 4
+    both.holds(claim("one number", look="lab.one", always=True)(lambda run: len(run.all("n")) == 1 and "one alone"))
+    assert (both.trouble().saw, both.trouble().expected) == ("one alone", "one number")
+
+
 # ----------------------------------------------------------------------------------------------------------------- copies
 @pytest.fixture
 def folder(tmp_path):
@@ -157,6 +169,7 @@ def test_which_fences_are_the_trainee_s_own(folder, tmp_path):
     write(folder, "ddp.wrap", catalogue.lab("ddp").stubs["ddp.wrap"])
     copies = Copies(folder, tmp_path / "copies", catalogue.lab("amp"))
     assert copies.answered() == ["amp.update"] and copies.others() == ["gpu.batch"] and copies.damaged() == []
+    assert copies.fences_of(["gpu", "amp.update"]) == ["gpu.device", "gpu.model", "gpu.batch", "amp.update"]
     file = folder / "train.py"
     file.write_text(file.read_text().replace("# >>> amp.forward", "# amp.forward"))
     copies = Copies(folder, tmp_path / "more", catalogue.lab("amp"))
@@ -235,7 +248,7 @@ def test_where_the_kit_s_own_answer_does_not_run_the_fault_is_outside(folder, ho
     file = folder / "train.py"
     file.write_text(file.read_text().replace("criterion = nn.CrossEntropyLoss(", "criterion = nn.CrossEntropy(", 1))
     outcome = run_check("channels_last", folder, PLENTY, host)
-    assert outcome.state == CANNOT_CHECK and "outside of this lab's fences" in outcome.message, outcome
+    assert outcome.state == CANNOT_CHECK and "outside this lab's fences" in outcome.message, outcome
     assert "AttributeError" in outcome.message and "CrossEntropy(" in outcome.message
     assert not cache.exists(), "a run that has failed is not kept"
 

@@ -215,7 +215,7 @@ class Beside(Pair):
 
 
 FUNCTION = {  # saw, expected
-    "error": ("stops with {mine}", "it returns something"),
+    "error": ("stops with {mine}", "it returns a result"),
     "kind": ("{part} is {mine}", "it is {kits}"),
     "dtype": ("{part} is {mine}", "it is {kits}"),
     "shape": ("{part} has the shape {mine}", "it has the shape {kits}"),
