@@ -9,7 +9,7 @@ import types
 import pytest
 import torch
 
-from dlojz.labs.probe import Limits, Probe, Session, lost_another
+from dlojz.labs.probe import Limits, Probe, Session, lost_another, session
 from dlojz.labs.probe import observe as observers
 
 PLENTY = Limits(seconds=60)
@@ -397,17 +397,18 @@ def test_who_prints_and_saves(run):
 # --- together ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_rank_that_never_arrives(run):
+def test_a_rank_that_never_arrives(run, monkeypatch):
     """Bounded, and each process says where it stands."""
+    monkeypatch.setattr(session, "_processor", lambda pid: (0.0, 0.0))  # nothing is added for what else runs on this machine
     began = time.monotonic()
     facts = run("collectives", """
         if rank == 1:
             while True: pass
         dist.all_reduce(torch.ones(1))
-    """, GROUP, Limits(seconds=1.5), completed=False, ranks=2)
+    """, GROUP, Limits(seconds=4), completed=False, ranks=2)
     ended = facts.cause.ended
     assert ended.how == "time"
-    assert "running after 3 seconds (rank 0 in line 12 of script.py, rank 1 in line 11 of script.py)" in ended.message
+    assert "running after 8 seconds (rank 0 in line 12 of script.py, rank 1 in line 11 of script.py)" in ended.message
     assert time.monotonic() - began < 20
 
 
