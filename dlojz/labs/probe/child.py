@@ -46,6 +46,7 @@ def _run(request: dict) -> int:
     sys.argv = [request["script"], *request["arguments"]]
     sys.path[0:0] = [os.path.dirname(request["script"])]
     log.place = lambda tensor: str(tensor.device)
+    _seed()
     _stand_in(request["options"])
     watched, modes = _install(log, request["observe"], request["options"])
     _notice_ends(log)
@@ -59,6 +60,19 @@ def _run(request: dict) -> int:
             observer.finish()
     log.write({"what": "end", "step": log.step, "code": code})
     return code
+
+
+def _seed() -> None:
+    """Random numbers begin at the same place in each run: torch's own generator has another seed in each process, and the kit's
+    facts may come from an earlier one."""
+    import random
+
+    import numpy
+    import torch
+
+    random.seed(0)
+    numpy.random.seed(0)
+    torch.default_generator.manual_seed(0)
 
 
 def _execute(log: Log, script: str, call: list[str] | None, beside: dict | None) -> int:
