@@ -21,7 +21,7 @@ import re
 import shlex
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..system import textfile
@@ -150,29 +150,29 @@ def _compared(pair: Pair, where: Places, probe: Probe) -> tuple[str, str] | None
     trouble = pair.trouble()
     if trouble is None:
         return None
-    answered, others = probe.copies.answered(), probe.copies.others()
-    if others and not trouble.stopped and not trouble.named and pair.trouble(_once_more(probe, pair.mine, [others])[0]) is None:
-        return None  # it comes from what the trainee has written for another lab, and this one does not ask for it
     if trouble.stopped:
         return _stopped(trouble.stopped, where, probe, pair)
-    mends = _mending(probe, pair.mine, answered, lambda run: pair.trouble(run) is None)
-    if not mends and others:
-        mends = _mending(probe, pair.mine, others, lambda run: pair.trouble(run) is None)
+    tried, others = probe.copies.answered(), probe.copies.others()
+    if others and pair.trouble(next(_once_more(probe, pair.mine, [others]))) is None:
+        if not trouble.named:
+            return None  # it comes from what the trainee has written for another lab, and this one does not ask for it
+        tried = others
+    mends = _mending(probe, pair.mine, tried, lambda run: pair.trouble(run) is None)
     look = where.blamed(mends, trouble)
     return WRONG, f"Seen: {trouble.saw}.\nExpected: {trouble.expected}.\nWhere to look: {look}.{where.untouched()}"
 
 
-def _once_more(probe: Probe, run: Facts, swaps: list[list[str]]) -> list[Facts]:
+def _once_more(probe: Probe, run: Facts, swaps: list[list[str]]) -> Iterator[Facts]:
     """This run with the kit's body in these fences, once for each list of them, all at a time."""
-    probe.session.stop()
-    probe.session.begin(probe.session.limits)
-    return [probe.again(run, fences_of) for fences_of in swaps]
+    probe.session.restart_clock()
+    return iter([probe.again(run, swapped) for swapped in swaps])
 
 
 def _mending(probe: Probe, run: Facts, tried: list[str], is_well: Callable[[Facts], bool]) -> list[str]:
     """Those of these fences with whose kit's body alone the run is well. One that is the only one needs no trying."""
     if len(tried) < 2 or run.ended.how in ("time", "busy", "memory", "alone"):  # it took long already
         return tried if len(tried) == 1 else []
+    probe.session.stop()  # the check is refused: nobody waits for its other runs
     return [fence for fence, facts in zip(tried, _once_more(probe, run, [[fence] for fence in tried])) if is_well(facts)]
 
 
@@ -260,6 +260,7 @@ def _mended(facts: Facts, where: Places, probe: Probe, pair: Pair | None, own: s
     if copies.damaged() or facts.request is None:
         return [], own is not None or where.rest_is_as_it_came()
     tried = [[fence] for fence in answered] if len(answered) > 1 else []
+    probe.session.stop()
     runs = _once_more(probe, facts, [all_of_it, *tried])
     together, *alone = map(is_well, runs)
     mends = [fence for (fence,), well in zip(tried, alone) if well] if tried else answered if together else []

@@ -170,7 +170,7 @@ def reported():
         procs = distributed.processes()
         rank, world = procs.rank, procs.world_size
         record.errors_only = rank > 0
-        _give_up = lambda lost, over: _end_with(lost, over, record, rank)
+        _give_up = lambda lost, over: _end_with(lost, over, record, rank)  # noqa: E731
         yield procs, record
         lost_ranks.leave()
         if world == 1:

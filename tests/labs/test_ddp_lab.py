@@ -142,7 +142,8 @@ def test_both_ended():
 
 
 def test_one_waits_for_one_that_has_ended():
-    saw, _, look = judged(Rank("error", "stops with RuntimeError: Connection closed by peer", 7, [("all_reduce", 7)]), Rank("completed"))
+    first = Rank("error", "stops with RuntimeError: Connection closed by peer", 7, [("all_reduce", 7)])
+    saw, _, look = judged(first, Rank("completed"))
     assert saw == "`train.py`: rank 0 waits in `all_reduce` (line 7) for rank 1, which has ended: it never called it"
     assert look.line == 7
 

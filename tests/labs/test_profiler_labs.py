@@ -21,7 +21,7 @@ from dlojz.training import records
 from dlojz.training.chronometer import Chronometer, HostClock
 
 HUNT = catalogue.lab("profiler_hunt")
-LOOK = {"hunt/slow_shapes.py": "unpacked", "hunt/slow_letters.py": "values", "hunt/slow_faces.py": "operations"}
+LOOK = {"hunt/slow_shapes.py": "unpacked", "hunt/slow_letters.py": "to read a value", "hunt/slow_faces.py": "operations"}
 
 
 def script(folder, name, *switches, code=0, **variables):

@@ -56,7 +56,7 @@ share = nn.functional.one_hot(labels, classes).half().mean(0)
 # >>> gpu.model
 state = net.state_dict()
 with torch.device(device):
-    net = torchvision.models.get_model(args.model, weights=None, num_classes=classes, **switches.for_model(args))
+    net = torchvision.models.get_model(args.model, weights=None, num_classes=classes, **options.for_model(args))
 net.load_state_dict(state)
 # <<< gpu.model
 # >>> gpu.batch
