@@ -432,7 +432,7 @@ def test_precisions(capability, has, lacks):
         ({"mode": 3}, NOTE, "one process at a time"),
         ({"mode": 2}, BROKEN, "Prohibited"),
         ({"used": 40 * GiB}, NOTE, "40 GiB of 80 GiB taken"),
-        ({"limit": 400000}, NOTE, "held to 400 W of its 700 W"),
+        ({"limit": 400000}, NOTE, "limited to 400 W of its 700 W"),
     ],
 )
 def test_state_of_a_gpu(machine, state, level, words):
