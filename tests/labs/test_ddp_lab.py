@@ -157,7 +157,7 @@ def test_two_wait_for_each_other():
 
 
 def test_one_that_gloo_ended_and_one_that_was_ended_by_the_probe():
-    aborted = Rank("signal", "was ended by the signal SIGABRT", None, [("all_reduce", 9)])
+    aborted = Rank("signal", "was killed by the signal SIGABRT", None, [("all_reduce", 9)])
     assert "rank 0 waits in `all_reduce` (line 9)" in judged(aborted, Rank("alone", "waited", 5))[0]
     timed = Rank("time", "was still running after 20 seconds", 4, [("barrier", 4)])
     assert "rank 1 waits in `barrier` (line 4) for rank 0, which has ended" in judged(Rank("completed"), timed)[0]

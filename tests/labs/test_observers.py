@@ -486,7 +486,8 @@ def test_observers_compute_where_tensors_lie():
 
     noted = {}
     log = types.SimpleNamespace(silence=silence, place=lambda tensor: "cuda:0" if isinstance(tensor, Elsewhere) else "cpu",
-                                note=lambda what, **facts: noted.update({what: facts}), wants=lambda what: True, quiet=False, step=0)
+                                note=lambda what, **facts: noted.update({what: facts}), wants=lambda what: True, quiet=False,
+                                step=0)
     images = torch.arange(2 * 3 * 4 * 4, dtype=torch.uint8).view(2, 3, 4, 4)
     there, labels = images.as_subclass(Elsewhere), torch.tensor([1, 0])
     with pytest.raises(RuntimeError, match="same device"):

@@ -19,6 +19,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .modes import tensors
 
 MIXING = ("_to_copy", "copy_", "_foreach_copy_", "index", "index_put_", "_index_put_impl_", "record_stream", "set_")
+NO_KERNEL = ("histogram", "_histogramdd_bin_edges", "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors")  # of CUDA
 GIGABYTE = 2**30
 
 
@@ -32,13 +33,13 @@ class Marks:
     def get(self, tensor) -> int | None:
         """The GPU's number; None on the CPU."""
         try:
-            mark = self._marks.get(tensor.untyped_storage()._cdata)
-        except (NotImplementedError, RuntimeError):  # sparse
+            mark = self._marks.get(_storage(tensor)._cdata)
+        except (NotImplementedError, RuntimeError):
             return None
         return None if mark is None or mark[0].expired() else mark[1]
 
     def set(self, tensor, gpu: int | None) -> None:
-        storage = tensor.untyped_storage()
+        storage = _storage(tensor)
         if gpu is None:
             self._marks.pop(storage._cdata, None)
             return
@@ -112,9 +113,9 @@ class Observer:
             kwargs["device"] = torch.device("cpu")
         result = function(*args, **kwargs)
         with self.log.silence():
-            given = {t.untyped_storage()._cdata for t in tensors([*args, *kwargs.values()])}
+            given = {_storage(t)._cdata for t in tensors([*args, *kwargs.values()])}
             for tensor in tensors(result):
-                if tensor.untyped_storage()._cdata not in given:
+                if _storage(tensor)._cdata not in given:
                     self.marks.set(tensor, gpu)
                 elif self.marks.get(tensor) != gpu:
                     return self.moved(tensor, gpu)
@@ -188,11 +189,18 @@ class Observer:
     def before_op(self, operation, args, kwargs):
         name = operation.overloadpacket.__name__
         if name in MIXING:
+            if name.startswith(("index_put", "_index_put")):  # the indices may be elsewhere, what is put may not
+                self.together([args[0], args[2]], name)
             return
+        if name in NO_KERNEL and any(self.marks.get(tensor) is not None for tensor in tensors(args)):
+            raise NotImplementedError(f"Could not run '{operation}' with arguments from the 'CUDA' backend")
+        given = [value for name, value in kwargs.items() if name != "out"]  # DDP's buckets are made where nothing is marked
+        self.together([*args, *given], name)
+
+    def together(self, given, name):
         with self.log.silence():
             found = {}
-            given = [value for name, value in kwargs.items() if name != "out"]  # DDP's buckets are made where nothing is marked
-            for tensor in tensors([*args, *given]):
+            for tensor in tensors(given):
                 gpu = self.marks.get(tensor)
                 if gpu is not None or tensor.dim():  # a number on the CPU goes with everything
                     found.setdefault(gpu)
@@ -244,11 +252,11 @@ class Observer:
             "is_current_stream_capturing": False,
             "reset_peak_memory_stats": None, "manual_seed": None, "manual_seed_all": None,
             "memory_allocated": 0, "max_memory_allocated": 0, "memory_reserved": 0, "max_memory_reserved": 0, "memory_stats": {},
-            "mem_get_info": (GIGABYTE, GIGABYTE), "get_device_name": "pretended GPU", "get_device_capability": (8, 0),
+            "mem_get_info": (GIGABYTE, GIGABYTE), "get_device_name": "simulated GPU", "get_device_capability": (8, 0),
         }
         for name, value in same.items():
             setattr(cuda, name, lambda *_, _value=value, **__: _value)
-        properties = types.SimpleNamespace(name="pretended GPU", total_memory=GIGABYTE, major=8, minor=0, multi_processor_count=1)
+        properties = types.SimpleNamespace(name="simulated GPU", total_memory=GIGABYTE, major=8, minor=0, multi_processor_count=1)
         cuda.get_device_properties = lambda device=None: properties
         cuda.current_device = lambda: self.current
         cuda.set_device = self.set_device
@@ -351,6 +359,10 @@ class Stream:
         event = event or Event()
         event.record()
         return event
+
+
+def _storage(tensor):
+    return (tensor._values() if tensor.layout is torch.sparse_coo else tensor).untyped_storage()
 
 
 def _name(gpu: int | None) -> str:

@@ -49,7 +49,7 @@ if hasattr(profiler, "step"):
     profiler.step()
 # <<< profiler.step
 
-# wrong: always on · expect: without --profile there is a profiler all the same
+# wrong: always on · expect: `train.py`, before the first step: a profiler is made without --profile
 # >>> profiler.start
 profiler = nullcontext()
 if procs.is_main:
@@ -61,7 +61,7 @@ if procs.is_main:
     profiler.step()
 # <<< profiler.step
 
-# wrong: another name · expect: AttributeError.*the fence profiler.step
+# wrong: another name · expect: AttributeError.*the fence profiler.start
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile and procs.is_main:
@@ -77,7 +77,7 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
-# wrong: export for a handler · expect: is to call when the trace is ready stops with TypeError: .*export_chrome_trace.*line \d+ of train.py, `profiler = torch
+# wrong: export for a handler · expect: calls when the trace is ready stops with TypeError: .*export_chrome_trace.*line \d+ of train.py, `profiler = torch
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile and procs.is_main:
@@ -101,7 +101,7 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
-# wrong: gpu only · expect: `activities` leave out the CPU: they are .*line \d+ of train.py, `profiler = torch
+# wrong: gpu only · expect: it sees no operators, since its `activities` are .*line \d+ of train.py, `profiler = torch
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile and procs.is_main:
@@ -110,7 +110,7 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(activities=gpu, schedule=schedule, on_trace_ready=ready)
 # <<< profiler.start
 
-# wrong: in another folder · expect: the trace goes to trace.json.gz.*in the folder of the run
+# wrong: in another folder · expect: the trace goes to trace.json.gz, where the job was submitted
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile and procs.is_main:
@@ -125,7 +125,7 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
-# wrong: no warmup · expect: begins to record without a step to warm up
+# wrong: no warmup · expect: begins to record without a warm-up
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile and procs.is_main:
@@ -133,7 +133,7 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
-# wrong: on every rank · expect: a second process \(rank 1\) profiles, too
+# wrong: on every rank · expect: \(rank 1\)`, before the first step: this process makes a profiler, too
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile:
@@ -153,13 +153,13 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=lambda done: print(done.key_averages().table(row_limit=5)))
 # <<< profiler.start
 
-# wrong: others have none · expect: Seen: a second process \(rank 1\) of `train.py --profile` stops with AttributeError.*the fence profiler.step
+# wrong: others have none · expect: \(rank 1\)` stops with AttributeError.*the fence profiler.step
 # >>> profiler.step
 if args.profile:
     profiler.step()
 # <<< profiler.step
 
-# wrong: path for a handler · expect: is to call when the trace is ready stops with TypeError: 'PosixPath' object is not callable.*, `profiler = torch
+# wrong: path for a handler · expect: calls when the trace is ready stops with TypeError: 'PosixPath' object is not callable.*, `profiler = torch
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile and procs.is_main:
@@ -167,19 +167,19 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=run / "trace.json.gz")
 # <<< profiler.start
 
-# wrong: step never called · expect: in 24 steps the profiler never hears that a step is over.*the fence profiler.step
+# wrong: step never called · expect: step 1: the profiler hears 0 times that this step is over, and 0 times.*the fence profiler.step
 # >>> profiler.step
 if args.profile and procs.is_main:
     profiler.step
 # <<< profiler.step
 
-# wrong: step once an epoch · expect: in 24 steps the profiler hears 1 times that a step is over
+# wrong: step once an epoch · expect: hears 0 times that this step is over, and 1 times in the whole run
 # >>> profiler.step
 if args.profile and procs.is_main and last:
     profiler.step()
 # <<< profiler.step
 
-# wrong: step twice · expect: in one step the profiler hears 2 times that a step is over
+# wrong: step twice · expect: step 1: the profiler hears 2 times that this step is over
 # >>> profiler.step
 if args.profile and procs.is_main:
     profiler.step()
@@ -191,7 +191,7 @@ if args.profile and procs.is_main:
 profiler.step()
 # <<< profiler.step
 
-# wrong: to the end of the run · expect: the trace holds 1\d steps, to the end of the run
+# wrong: to the end of the run · expect: no trace is ready after step 20: the schedule ends later
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile and procs.is_main:
@@ -220,7 +220,7 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(schedule=schedule)
 # <<< profiler.start
 
-# wrong: waits too long · expect: the profiler records nothing, its schedule begins later than step 24
+# wrong: waits too long · expect: no trace is ready after step 20: the schedule ends later
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile and procs.is_main:
@@ -228,7 +228,7 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
-# wrong: writer not made · expect: is to call when the trace is ready stops with TypeError: trace_writer.*line \d+ of train.py, `profiler = torch
+# wrong: writer not made · expect: calls when the trace is ready stops with TypeError: trace_writer.*line \d+ of train.py, `profiler = torch
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile and procs.is_main:

@@ -4,7 +4,7 @@
 ``started``     the record's first line: args, world_size, batch_size, parameters, steps_per_epoch, total_steps
 ``validation``  loss, accuracy, images
 ``saved``       a checkpoint was saved
-``ended``       the record's last line: status, steps
+``ended``       the record's last line: status, steps, trace (whether the run has left one)
 ``torch``       torch's switches, at the first forward pass in training and when the script has ended: flags
 """
 
@@ -19,7 +19,7 @@ COMPARED = {
     "started": ("args", "world_size", "batch_size", "parameters", "steps_per_epoch", "total_steps"),
     "validation": ("~loss", "images"),
     "saved": (),
-    "ended": ("status", "steps"),
+    "ended": ("status", "steps", "trace"),
     "torch": ("flags",),
 }
 LINES = {"record.start": "started", "record.validation": "validation", "record.end": "ended"}
@@ -74,8 +74,8 @@ class Observer:
 
 
 def float32_products() -> str:
-    """``highest``, ``high`` or ``medium``. Where a script uses the new names of torch 2.9 after the old ones, which train.py uses,
-    torch computes, but raises where somebody reads the old ones: then what the new one says."""
+    """``highest``, ``high`` or ``medium``. Where a script uses the new names of torch 2.9 after the old ones of train.py, torch
+    computes, but raises where somebody reads the old ones: then what the new one says."""
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:

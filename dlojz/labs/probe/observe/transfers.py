@@ -2,7 +2,8 @@
 
 ``move``        a tensor was copied to another device: source, target, shape, dtype, non_blocking
 ``model.move``  a module was asked to move or convert: kind, how (to, cuda, cpu, half, …), to (its arguments, as text)
-``sync``        the host waited for the device: how (synchronize, empty_cache, or what asked for a value), device
+``sync``        the host waited for the device: how (synchronize, empty_cache, or what asked for a value, or for a size that
+                depends on values), device
 ``set_device``  the current GPU was chosen: device
 """
 
@@ -13,7 +14,10 @@ import functools
 import torch
 from torch import nn
 
-SYNCS = {"_local_scalar_dense": "a value is read", "nonzero": "nonzero", "masked_select": "masked_select"}
+SIZED = ("nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "bincount", "_coalesce")  # by values
+SYNCS = {"_local_scalar_dense": "a value is read"} | {name: name.strip("_2") for name in SIZED}
+MASKS = (torch.bool, torch.uint8)
+INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_")
 
 
 class Observer:
@@ -60,11 +64,12 @@ class Observer:
 
     def after_op(self, operation, args, kwargs, result):
         name = operation.overloadpacket.__name__
-        if name in SYNCS:
+        masked = name in INDEXING and any(mask is not None and mask.dtype in MASKS for mask in args[1])
+        if name in SYNCS or masked:
             with self.log.silence():
                 device = self.log.place(args[0])
             if device != "cpu":
-                self.log.note("sync", how=SYNCS[name], device=device)
+                self.log.note("sync", how="indexing with a mask" if masked else SYNCS[name], device=device)
         elif name in ("_to_copy", "copy_") and not self.converting:
             with self.log.silence():
                 source = args[1] if name == "copy_" else args[0]
