@@ -8,6 +8,7 @@ import faulthandler
 import importlib.util
 import json
 import os
+import random
 import resource
 import runpy
 import signal
@@ -45,8 +46,8 @@ def _run(request: dict) -> int:
     sys.dont_write_bytecode = True
     sys.argv = [request["script"], *request["arguments"]]
     sys.path[0:0] = [os.path.dirname(request["script"])]
+    _seed(int(os.environ.get("RANK", "0")))
     log.place = lambda tensor: str(tensor.device)
-    _seed()
     _stand_in(request["options"])
     watched, modes = _install(log, request["observe"], request["options"])
     _notice_ends(log)
@@ -62,17 +63,14 @@ def _run(request: dict) -> int:
     return code
 
 
-def _seed() -> None:
-    """Random numbers begin at the same place in each run: torch's own generator has another seed in each process, and the kit's
-    facts may come from an earlier one."""
-    import random
-
+def _seed(number: int) -> None:
+    """Let random numbers that the script does not seed itself be the same in each run; torch's own begin anywhere."""
     import numpy
     import torch
 
-    random.seed(0)
-    numpy.random.seed(0)
-    torch.default_generator.manual_seed(0)
+    random.seed(number)
+    numpy.random.seed(number)
+    torch.manual_seed(number)
 
 
 def _execute(log: Log, script: str, call: list[str] | None, beside: dict | None) -> int:
