@@ -7,8 +7,8 @@
 ``profiler.step``     `step()` was called: number (from 1), action (what it does from here on: none, warmup, record,
                       record_and_save)
 ``profiler.unready``  what it is to call when a trace is ready has failed: kind and message of the error
-``profiler.trace``    a trace was exported: path, written (whether the file is there and not empty), steps (the numbers, from 0, of
-                      those that are in it), kinds (of its events: cpu_op, kernel, …)
+``profiler.trace``    a trace was exported: path, written (whether the file is there and not empty), steps (the numbers, from 0,
+                      of those that are in it), kinds (of its events: cpu_op, kernel, …)
 ``profiler.stop``     it has ended
 ``record_function``   a named region begins: name; ``by`` says whether the trainee, the kit or a part of torch asked for it
 """

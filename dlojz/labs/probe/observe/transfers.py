@@ -2,8 +2,8 @@
 
 ``move``        a tensor was copied to another device: source, target, shape, dtype, non_blocking
 ``model.move``  a module was asked to move or convert: kind, how (to, cuda, cpu, half, …), to (its arguments, as text)
-``sync``        the host waited for the device: how (synchronize, empty_cache, or what asked for a value, or for a size that depends on
-                values), device
+``sync``        the host waited for the device: how (synchronize, empty_cache, or what asked for a value, or for a size that
+                depends on values), device
 ``set_device``  the current GPU was chosen: device
 """
 
