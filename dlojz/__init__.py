@@ -1,4 +1,4 @@
-"""The DLO-JZ kit: make one PyTorch training script fast, then spread it over many GPUs.
+"""The DLO-JZ kit: make one PyTorch training script fast, then scale it to many GPUs.
 
 The verbs of a notebook are here; the same verbs in a shell are ``dlojz …``. Importing this package imports neither torch nor
 Jupyter nor matplotlib: each verb brings what it needs when it is first used.

@@ -24,7 +24,7 @@ class Verb(Parser):
 
 
 def parser() -> Parser:
-    description = "Make one PyTorch training script fast, then spread it over many GPUs."
+    description = "Make one PyTorch training script fast, then scale it to many GPUs."
     top = Parser(prog="dlojz", description=description)
     top.add_argument("--version", action="version", version=f"dlojz {__version__}")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Verb)
@@ -39,8 +39,8 @@ def parser() -> Parser:
     verb.add_argument("lab", metavar="LAB", help="a lab (amp), or one of its fences (amp.forward)")
     verb.set_defaults(run=edit)
 
-    verb = verbs.add_parser("check", help="whether a lab is solved: exit code 0 yes, 1 no, 3 not attempted, 2 can't be told")
-    verb.add_argument("labs", nargs="+", metavar="LAB", help="of several the exit code is that of the first of 2, 1, 3, 0")
+    verb = verbs.add_parser("check", help="check a lab; exit code 0: solved, 1: wrong, 2: cannot check, 3: not attempted")
+    verb.add_argument("labs", nargs="+", metavar="LAB", help="several: the exit code is the first of 2, 1, 3, 0 that occurs")
     verb.set_defaults(run=check)
 
     verb = verbs.add_parser("hint", help="the next of a lab's three hints")
@@ -48,7 +48,7 @@ def parser() -> Parser:
     verb.add_argument("--step", type=int, metavar="N", help="one that was shown already, again")
     verb.set_defaults(run=hint)
 
-    verb = verbs.add_parser("diff", help="a lab's fences: yours beside the kit's")
+    verb = verbs.add_parser("diff", help="a lab's fences: yours next to the kit's")
     verb.add_argument("lab", metavar="LAB", help="a lab (amp), or one of its fences (amp.forward)")
     verb.set_defaults(run=diff)
 
@@ -57,9 +57,9 @@ def parser() -> Parser:
     verb.add_argument("-y", "--yes", action="store_true", help="do not ask first")
     verb.set_defaults(run=solve)
 
-    verb = verbs.add_parser("reset", help="put a lab's fences back as they were at first; what you wrote there is kept")
+    verb = verbs.add_parser("reset", help="restore a lab's fences to their first state; a copy of what you wrote is kept")
     verb.add_argument("lab", metavar="LAB", help="a lab (amp), or one of its fences (amp.forward)")
-    verb.add_argument("--file", action="store_true", help="lay its whole file out anew, with what can be read in its fences")
+    verb.add_argument("--file", action="store_true", help="recreate its whole file, keeping the readable fences")
     verb.set_defaults(run=reset)
 
     verb = verbs.add_parser("catch-up", aliases=["catch_up"], help="solve what comes before a lab, so that it can be done")
@@ -77,7 +77,7 @@ def parser() -> Parser:
     verb.add_argument("value", nargs="?", metavar="VALUE", help="a number: 2.5; left out, the question is shown")
     verb.set_defaults(run=predict)
 
-    verb = verbs.add_parser("progress", help="how you stand in each lab")
+    verb = verbs.add_parser("progress", help="your progress in each lab")
     verb.set_defaults(run=progress)
 
     verb = verbs.add_parser("lab", help="for authors: make the files of a lab, bring them up to date, prove them")
@@ -93,7 +93,7 @@ def parser() -> Parser:
     what = does.add_parser("sync", help="what lab.toml and the reference say, into notebook and README: name, head, fences, row")
     what.add_argument("labs", nargs="*", metavar="ID", help="left out, all labs")
     what.set_defaults(run=lab_sync)
-    what = does.add_parser("test", help="what is missing or wrong in a lab: exit code 0 nothing, 1 something, 2 can't be told")
+    what = does.add_parser("test", help="what is missing or wrong in a lab: exit code 0: nothing, 1: something, 2: cannot tell")
     what.add_argument("lab", metavar="ID")
     what.add_argument("--only", action="append", choices=["files", "check", "notebook"], metavar="PART",
                       help="files, check or notebook; may be given twice (default: all three)")
@@ -101,13 +101,13 @@ def parser() -> Parser:
 
     verb = verbs.add_parser("course", help="a workspace with a measured baseline, then JupyterLab")
     verb.add_argument("folder", nargs="?", metavar="DIR", help="left out, the workspace that you are in")
-    verb.add_argument("--again", action="store_true", help="measure the baseline anew, if there is one")
+    verb.add_argument("--again", action="store_true", help="measure the baseline again, if there is one")
     verb.set_defaults(run=course)
 
     verb = verbs.add_parser("report", help="what runs measured and how they compare, as text or as a page with figures")
     verb.add_argument("jobs", nargs="+", metavar="JOB", help="a run (amp-002), a name for its latest run (amp), or its folder")
     verb.add_argument("--against", metavar="JOB", help="the run to compare with")
-    verb.add_argument("--html", metavar="FILE", help="write it to one HTML file, which opens offline, in place of text")
+    verb.add_argument("--html", metavar="FILE", help="write one HTML file, which opens offline, instead of text")
     verb.set_defaults(run=report)
 
     verb = verbs.add_parser("doctor", help="look at this machine, its software and its surroundings: what is broken, what to do")
@@ -127,22 +127,22 @@ def parser() -> Parser:
         verb.add_argument(f"--{word}", default="", help=f"Slurm's {word}")
     verb.add_argument("--dry-run", action="store_true", help="print the job script with each line explained, and queue nothing")
     verb.add_argument("--wait", action="store_true", help="return when the job has ended: with exit code 1 if it failed")
-    verb.add_argument("--again", action="store_true", help="run anew what has been run already")
+    verb.add_argument("--again", action="store_true", help="start a new run even if the same one exists")
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- train.py ARGS")
     verb.advice = "what is for the script comes after --: dlojz submit [OPTIONS] -- train.py ARGS"
     verb.set_defaults(run=submit)
 
-    verb = verbs.add_parser("jobs", help="the runs of this workspace and how they stand")
+    verb = verbs.add_parser("jobs", help="the runs of this workspace and their states")
     verb.add_argument("--all", action="store_true", help="the early ones, too")
     verb.set_defaults(run=jobs)
 
-    verb = verbs.add_parser("log", help="what a run has printed")
+    verb = verbs.add_parser("log", help="a run's output")
     verb.add_argument("job", metavar="JOB", help="a run (amp-002), or a name for its latest run (amp)")
-    verb.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+    verb.add_argument("-f", "--follow", action="store_true", help="follow until the run ends")
     verb.add_argument("--err", action="store_true", help="its error output instead")
     verb.set_defaults(run=log)
 
-    verb = verbs.add_parser("cancel", help="end jobs, waiting or running")
+    verb = verbs.add_parser("cancel", help="stop jobs, waiting or running")
     verb.add_argument("jobs", nargs="+", metavar="JOB")
     verb.set_defaults(run=cancel)
 
@@ -304,7 +304,7 @@ def submit(args) -> int:
 
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
-        raise UsageError("say what to run, such as: dlojz submit --name first -- train.py")
+        raise UsageError("name a script to run, such as: dlojz submit --name first -- train.py")
     words = ("name", "gpus", "nodes", "processes", "cores", "time", "site", "account", "partition", "qos", "constraint", "again",
              "dry_run")
     text = command[0] if len(command) == 1 else shlex.join(command)  # one argument: the whole command in quotes
@@ -334,7 +334,7 @@ def log(args) -> int:
     name = "err.log" if args.err else "out.log"
     sys.stdout.reconfigure(errors="replace")  # a log may hold what this terminal can't show
     if args.follow and job.state == "PENDING":
-        print(f"[{job.run} waits for its turn{f': {job.reason}' if job.reason else ''}]", file=sys.stderr, flush=True)
+        print(f"[{job.run} is waiting in the queue{f': {job.reason}' if job.reason else ''}]", file=sys.stderr, flush=True)
     shown = False
     for text in follow(job, name) if args.follow else [job.err if args.err else job.log]:
         shown = shown or bool(text)

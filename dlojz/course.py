@@ -51,7 +51,7 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     if jupyter is None:
         jupyter = sys.stdout.isatty() and not os.environ.get("CI")
     if not jupyter:
-        _say(f"done. To go on: {_activated()}cd {shlex.quote(str(folder))} && jupyter lab")
+        _say(f"done. To continue: {_activated()}cd {shlex.quote(str(folder))} && jupyter lab")
         return 0
     return _jupyter(folder)
 

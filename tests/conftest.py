@@ -2,13 +2,28 @@
 
 import pytest
 
-FIRST = ("slurm", "slow")  # markers of what takes longest
-
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """What takes longest goes first, so that all workers end together."""
-    items.sort(key=lambda item: next((place for place, name in enumerate(FIRST) if item.get_closest_marker(name)), len(FIRST)))
+    """What takes longest goes first, what is spread last, so that all workers end together."""
+    items.sort(key=lambda item: next((place for place, name in enumerate(("slurm", "slow", "", "spread"))
+                                      if item.get_closest_marker(name)), 2))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """The tests of a file go to one worker, which makes what they share once; those of a file marked `spread` to any. One cluster
+    serves all files in tests/cluster."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.partition("::")[0]
+            return nodeid if file in spread else "slurm" if "/cluster/" in file else file
+
+    files = (config.rootpath / "tests").rglob("test_*.py")
+    spread = {file.relative_to(config.rootpath).as_posix() for file in files if "mark.spread" in file.read_text(encoding="utf-8")}
+    return ByFile(config, log)
 
 
 @pytest.hookimpl(trylast=True)

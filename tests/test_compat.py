@@ -117,19 +117,19 @@ def test_options(asked, options, expected):
     "options, words",
     [
         ({"srun_commands": "missing.py"}, "no script 'missing.py'"),
-        ({"name": "two words"}, "cannot be a folder's"),
-        ({"name": "x; touch hacked"}, "cannot be a folder's"),
+        ({"name": "two words"}, "is not a valid run name"),
+        ({"name": "x; touch hacked"}, "is not a valid run name"),
         ({"n_gpu": 5, "account": "abc@v100"}, "same number"),
         ({"n_gpu": 12, "partition": "gpu_p2"}, "multiple of 8"),
         ({"n_gpu": [1, -1]}, "whole number"),
-        ({"n_gpu": 4, "n_gpu_per_task": 3}, "can't be shared out"),
-        ({"time_max": "abc"}, "no time limit"),
+        ({"n_gpu": 4, "n_gpu_per_task": 3}, "cannot split the"),
+        ({"time_max": "abc"}, "is not a time limit"),
         ({"module": "x; rm -rf /"}, "name of a module"),
         ({"account": "abc; x"}, "account="),
         ({"singularity": "image.sif"}, "containers are not supported"),
-        ({"slurm_addon": "--reservation=x"}, "no line of sbatch"),
-        ({"slurm_addon": "#SBATCH --wrap=$(x)"}, "no option"),
-        ({"email": "a b"}, "no option"),
+        ({"slurm_addon": "--reservation=x"}, "is not a line of sbatch"),
+        ({"slurm_addon": "#SBATCH --wrap=$(x)"}, "is not an option"),
+        ({"email": "a b"}, "is not an option"),
         ({"script_addon": "rm -rf /"}, "can't be taken over"),
         ({"script_addon": "export X=$(id)"}, "can't be taken over"),
         ({"script_addon": "export X='"}, "can't be taken over"),
@@ -216,7 +216,7 @@ def test_stopping_the_cell_leaves_the_jobs_alone(workspace, monkeypatch, capsys)
     display_slurm_queue("slow")
     monkeypatch.undo()
     monkeypatch.setenv("DLOJZ_QUEUE", str(workspace.parent / "queue"))
-    assert "Stopped; the jobs go on" in capsys.readouterr().out
+    assert "Stopped; the jobs keep running" in capsys.readouterr().out
     assert job.state in ("PENDING", "RUNNING")
     job.cancel()
     assert job.wait(LIMIT).state == "CANCELLED"

@@ -131,9 +131,9 @@ SITE = {
     "allowed, present, files, env, level, words",
     [
         ({0, 1}, 2, {}, {}, FINE, "2 cores: the loader's default is 2 workers"),
-        ({0, 1, 2, 3}, 64, {}, {}, NOTE, "4 of this machine's 64: your session or container has no more"),
-        ({0, 1, 2, 3}, 64, {}, {"SLURM_CPUS_PER_TASK": "4"}, NOTE, "your Slurm job has no more"),
-        ({0}, 64, {}, {"SLURM_CPUS_PER_TASK": "8"}, NOTE, "Slurm speaks of 8 a task"),
+        ({0, 1, 2, 3}, 64, {}, {}, NOTE, "4 of this machine's 64: your session or container may not use more"),
+        ({0, 1, 2, 3}, 64, {}, {"SLURM_CPUS_PER_TASK": "4"}, NOTE, "your Slurm job may not use more"),
+        ({0}, 64, {}, {"SLURM_CPUS_PER_TASK": "8"}, NOTE, "Slurm reports 8 per task"),
         ({0}, 1, {}, {}, NOTE, "1 core"),
         (
             set(range(8)),
@@ -141,9 +141,9 @@ SITE = {
             {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "150000 100000\n"},
             {},
             NOTE,
-            "the time of 1.5",
+            "a CPU quota limits this session to 1.5",
         ),
-        ({0, 1}, 2, {"proc/loadavg": "9.31 4.2 1.0 3/400 17\n"}, {}, NOTE, "9.3 processes want the 2 cores"),
+        ({0, 1}, 2, {"proc/loadavg": "9.31 4.2 1.0 3/400 17\n"}, {}, NOTE, "9.3 processes compete for 2 cores"),
     ],
 )
 def test_cores(machine, allowed, present, files, env, level, words):
@@ -432,7 +432,7 @@ def test_precisions(capability, has, lacks):
         ({"mode": 3}, NOTE, "one process at a time"),
         ({"mode": 2}, BROKEN, "Prohibited"),
         ({"used": 40 * GiB}, NOTE, "40 GiB of 80 GiB taken"),
-        ({"limit": 400000}, NOTE, "held to 400 W of its 700 W"),
+        ({"limit": 400000}, NOTE, "limited to 400 W of its 700 W"),
     ],
 )
 def test_state_of_a_gpu(machine, state, level, words):
@@ -493,7 +493,7 @@ def line(findings, name):
 def test_torch_on_a_good_machine():
     found = torch_lines()
     assert levels(found) == [FINE] * 5
-    assert "driver 580.95 speaks CUDA 13.0" in line(found, "torch and GPU").text
+    assert "driver 580.95 supports CUDA 13.0" in line(found, "torch and GPU").text
 
 
 def without_gpu(**more):
@@ -515,18 +515,18 @@ def without_gpu(**more):
             {**H100, "driver": "535.1", "cuda": (12, 2)},
             {},
             BROKEN,
-            "CUDA 13.0, which needs driver 580 or later; driver 535.1 speaks CUDA 12.2",
+            "CUDA 13.0, which needs driver 580 or later; driver 535.1 supports CUDA 12.2",
         ),
         (without_gpu(), H100, {"CUDA_VISIBLE_DEVICES": ""}, BROKEN, "CUDA_VISIBLE_DEVICES is empty"),
         (without_gpu(), H100, {}, BROKEN, "torch sees no GPU, the driver sees 1"),
         ({}, {**H100, "gpus": [{"capability": (7, 0), "mig": False}]}, {}, BROKEN, "no code for Volta (sm_70)"),
-        ({}, {**H100, "gpus": [{"capability": (10, 0), "mig": False}]}, {}, NOTE, "compiles its kernels anew for sm_100"),
+        ({}, {**H100, "gpus": [{"capability": (10, 0), "mig": False}]}, {}, NOTE, "recompiles its kernels for sm_100"),
         (
             {"gpu": {"available": True, "count": 1, "error": "OutOfMemoryError: CUDA out of memory"}},
             H100,
             {},
             NOTE,
-            "no memory left",
+            "no free memory for a test",
         ),
         (
             {"gpu": {"available": True, "count": 1, "error": "RuntimeError: CUDA error: no kernel image"}},
@@ -588,7 +588,7 @@ SAY = "import json, os, signal, sys, time\nsay = lambda **line: print(json.dumps
 
 def test_a_torch_that_crashes_hangs_or_is_missing_is_a_finding(tmp_path):
     crashed = child(tmp_path, SAY + "say(stage='torch'); os.kill(os.getpid(), signal.SIGSEGV)")
-    assert crashed == {"torch": {"died": "the process was ended by SIGSEGV"}}
+    assert crashed == {"torch": {"died": "the process was killed by SIGSEGV"}}
     assert only(pytorch.say_torch(crashed, None, 2, {})).level == BROKEN
 
     started = time.monotonic()
@@ -736,7 +736,7 @@ def test_slurm_that_answers(slurm, called):
     called(system)
     finding = only(stack.say_slurm(stack.look_slurm(system)))
     assert finding.level == FINE
-    assert finding.text == "24.05.1 answers: gpu (4 GPUs a node, at most 1-00:00:00); cpu (no GPU)"
+    assert finding.text == "24.05.1 answers: gpu (4 GPUs per node, at most 1-00:00:00); cpu (no GPU)"
 
 
 def test_slurm_that_does_not_answer(slurm, called):

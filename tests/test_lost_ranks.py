@@ -195,7 +195,7 @@ def test_a_process_that_is_stopped_is_named(job):
     three.members[1].send_signal(signal.SIGSTOP)
     for rank in (0, 2):
         code, (_, _, found, _) = three.end(rank)
-        assert code == 7 and list(found) == ["1"] and "no sign of life for" in found["1"]
+        assert code == 7 and list(found) == ["1"] and "not responded for" in found["1"]
 
 
 def test_a_job_that_is_stopped_as_a_whole_goes_on(job):

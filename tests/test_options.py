@@ -135,7 +135,7 @@ def _refused(ask, choices, world, cuda):
     (["--model", "alexnet", "--image-size", "16"], "--model alexnet takes an --image-size from 63 up"),
     (["--model", "squeezenet1_0", "--image-size", "8"], "--model squeezenet1_0 takes an --image-size from 21 up"),
     (["--model", "vgg11", "--image-size", "16"], "--model vgg11 takes an --image-size from 32 up"),
-    (["--image-size", "32", "-b", "1"], "--batch-size 1 leaves batch norm one value a channel in resnet18 at 32 pixels"),
+    (["--image-size", "32", "-b", "1"], "--batch-size 1 leaves batch norm one value per channel in resnet18 at 32 pixels"),
     (["--device", "cuda"], "--device cuda: torch sees no GPU here"),
     (["--persistent-workers"], "--persistent-workers needs --num-workers"),
     (["--sync-bn"], "--sync-bn needs more than one process"), (["--resume"], "--resume needs --run-dir"),

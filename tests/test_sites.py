@@ -108,18 +108,18 @@ def test_a_good_file():
     (4, 'account = "a b"', "line 4: account = 'a b' is not possible: expected a name without blanks"),
     (4, 'account_variable = "$X"', "line 4: account_variable"),
     (4, 'partition = "small"', "line 4: partition = 'small' has no table [partitions.small]; there are big"),
-    (4, "partitions = 3", "is no TOML: "),
+    (4, "partitions = 3", "is not valid TOML: "),
     (7, "gpus_per_nodes = 8", "line 7: unknown key 'gpus_per_nodes'; did you mean 'gpus_per_node'?"),
     (7, "gpus_per_node = 8.5", "line 7: gpus_per_node = 8.5 is not possible: expected a whole number from 0 to 64"),
     (8, 'default_qos = "slow"', "line 8: default_qos = 'slow' is not among the qos of big"),
     (8, "qos = 3", "line 8: qos must be a table, one [partitions.big.qos.NAME] each"),
     (8, "qos = { slow = 3 }", "slow must be a table: [partitions.big.qos.slow]"),
     (8, "qos = { slow = { max_gpu = 3 } }", "line 8: unknown key 'max_gpu'; did you mean 'max_gpus'?"),
-    (10, '[partitions.big.qos."a b"]', "line 10: 'a b' is no name"),
+    (10, '[partitions.big.qos."a b"]', "line 10: 'a b' is not a name"),
     (11, "max_gpus = 0", "line 11: max_gpus = 0 is not possible: expected a whole number from 1"),
-    (4, "time = ", "is no TOML: "),
+    (4, "time = ", "is not valid TOML: "),
     (4, 'time = "1', "at line 4"),
-    (4, 'launcher = "slurm"', "is no TOML: Cannot overwrite a value (at line 4"),
+    (4, 'launcher = "slurm"', "is not valid TOML: Cannot overwrite a value (at line 4"),
 ])
 def test_wrong_files_are_refused_with_the_line(line, new, expected):
     lines = GOOD.splitlines()
@@ -256,7 +256,7 @@ def test_what_is_no_time_limit(text):
     if text == "10\n":
         assert seconds(text) == 600  # white space around it does no harm
         return
-    with pytest.raises(UsageError, match="no time limit"):
+    with pytest.raises(UsageError, match="is not a time limit"):
         seconds(text)
 
 

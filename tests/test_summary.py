@@ -42,17 +42,17 @@ def test_numbers_by_hand():
 
 def test_text_by_hand():
     assert summary.text(Record(MEASURED)) == """\
-resnet50, 224 px, 2 x 64 images a step, 25.6 M parameters
+resnet50, 224 px, 2 x 64 images per step, 25.6 M parameters
 on NVIDIA H100, 16 cores, torch 2.14.1
 steps             5 of 5, 4 timed (the first 1 are warm-up)
-throughput        256.0 images/s, 500.0 ms a step
+throughput        256.0 images/s, 500.0 ms per step
 a step            idle 20%, copy 0%, forward 20%, backward 45%, update 15%
-loading           the process waited 50.0 ms a step for its loader
-the device alone  320.0 images/s, were every batch there in time
+loading           the process waited 50.0 ms per step for its loader
+the device alone  320.0 images/s, if every batch were ready in time
 first step        9.00 s
-GPU memory        40.00 GB at most, 44.00 reserved of 80.0
-host memory       3.50 GB at most
-power             1200 W, 4.688 J an image
+GPU memory        40.00 GB at peak, 44.00 reserved of 80.0
+host memory       3.50 GB at peak
+power             1200 W, 4.688 J per image
 validation        loss 1.2500, accuracy 62.5% of 1000 images"""
 
 
@@ -66,16 +66,16 @@ def test_nothing_is_measured():
     start = {**START, "machine": {"device": "cpu", "cpu": "EPYC", "cores_allowed": 2}}
     assert summary.numbers(Record([start])) == {}
     assert summary.text(Record([start])) == """\
-resnet50, 224 px, 2 x 64 images a step, 25.6 M parameters
+resnet50, 224 px, 2 x 64 images per step, 25.6 M parameters
 on EPYC, 2 cores, torch 2.14.1
 steps             0 of 5, 0 timed (the first 1 are warm-up)
-not ended         the run goes on, or it was killed"""
+not finished      still running, or killed"""
 
 
 def test_a_small_model_without_images_of_a_size():
     """A script of the hunt."""
     start = {name: value for name, value in START.items() if name != "image_size"} | {"model": "Net", "parameters": 5_258}
-    assert summary.text(Record([start])).startswith("Net, 2 x 64 images a step, 5,258 parameters\n")
+    assert summary.text(Record([start])).startswith("Net, 2 x 64 images per step, 5,258 parameters\n")
 
 
 def test_a_bare_start_is_no_reason_to_fail():
@@ -101,7 +101,7 @@ def test_without_phases_whole_steps_are_measured():
 
 
 def test_a_run_goes_on():
-    assert summary.text(Record(MEASURED[:-1])).endswith("not ended         the run goes on, or it was killed")
+    assert summary.text(Record(MEASURED[:-1])).endswith("not finished      still running, or killed")
 
 
 def test_a_run_has_failed():
@@ -163,9 +163,9 @@ def waiting(*seconds):
 
 
 @pytest.mark.parametrize("record, said", [
-    (timed(*[0.1] * 39, 6.6), "1 step of 40 took up to 6.6 s, where most take 100 ms:"),
-    (timed(*[0.1] * 3, 0.5), "1 step of 4 took up to 500 ms, where most take 100 ms:"),
-    (timed(*[0.1] * 38, 2.0, 3.0), "2 steps of 40 took up to 3 s, where most take 100 ms:"),
+    (timed(*[0.1] * 39, 6.6), "1 step of 40 took up to 6.6 s; most took 100 ms."),
+    (timed(*[0.1] * 3, 0.5), "1 step of 4 took up to 500 ms; most took 100 ms."),
+    (timed(*[0.1] * 38, 2.0, 3.0), "2 steps of 40 took up to 3 s; most took 100 ms."),
     (timed(*[0.1] * 39, 0.5), ""),  # 4 of 44 tenths of a second: the average is what it would be
     (timed(*[0.1, 0.1, 0.1, 0.5] * 10), ""),  # one in four: that is how this training goes
     (waiting(*[0.1] * 9, 9.0), ""),  # it waited for its batch, which is what the average is for
@@ -173,4 +173,4 @@ def waiting(*seconds):
 def test_a_run_that_was_disturbed(record, said):
     found = summary.disturbed(record)
     assert found.startswith(said) and bool(found) == bool(said)
-    assert not said or found.endswith("Run it once more (again=True).")
+    assert not said or found.endswith("Run it again (again=True).")

@@ -253,7 +253,7 @@ def test_a_full_disk_is_said_in_one_line(training):
     expected = [f"train.py: no checkpoint at step {step} {full}; the one before is kept. {free}" for step in missed]
     assert [line for line in lines if "no checkpoint" in line] == expected
     file = disk / "run" / "record.jsonl"
-    assert f"dlojz: the record cannot be written {full}; the run goes on, {file} is incomplete." in lines
+    assert f"dlojz: the record cannot be written {full}; the run continues, {file} is incomplete." in lines
     assert f"train.py: no trace {full}. {free}" in lines
     assert "step 24/24" in run.out and record.torn <= 1
 

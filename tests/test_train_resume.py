@@ -9,6 +9,7 @@ from training import make_images, same, same_training, until
 
 from dlojz.training import records
 
+pytestmark = pytest.mark.spread
 LONG = ("--model", "tiny_slow", "-e", 24, "--checkpoint-every", 2)  # 144 steps, 20 ms each
 
 
@@ -284,7 +285,7 @@ def test_a_signal_that_is_seen_late_as_on_a_gpu(training):
     late = "import dlojz.training.chronometer as c\nc.HostClock.lag = 8\n"
     argv = ("-e", 3, "-b", 2, "--metric-every", 2)
     straight = training.run_ranks("straight", 2, *argv, "--checkpoint-every", 100, before=late)
-    for at, stops in ((3, 6), (9, 12), (13, 18)):  # the wish is in the sums of the step after, and an epoch has six steps
+    for at, stops in ((3, 6), (9, 12), (13, 18)):  # the request is agreed on in the step after, and an epoch has six steps
         before = [late, late + DIES_AT.format(step=at, signal="SIGTERM")]
         run = training.run_ranks("run", 2, *argv, "--resume", before=before, code=75)
         assert run.record.end["steps"] == run.checkpoint["place"]["step"] == stops
@@ -326,7 +327,7 @@ def test_resume_of_a_completed_run_is_done(training, world):
     before = (run.folder / "record.jsonl").read_bytes()
     for more in ((), ("--profile",)):
         run = training.run_ranks("run", world, "-e", 1, "--resume", *more)
-        assert run.out.endswith(f"all {6 // world} steps are done already: give more --epochs or --test-steps to go on\n")
+        assert run.out.endswith(f"all {6 // world} steps are done already: give more --epochs or --test-steps to continue\n")
         assert (run.folder / "record.jsonl").read_bytes() == before
 
 

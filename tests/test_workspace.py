@@ -96,7 +96,7 @@ def test_what_was_deleted_comes_back_and_nothing_else_changes(kit, tmp_path):
     (folder / "optimizers.py").unlink()
     (folder / workspace.MARKER).unlink()
     mine = (folder / "train.py").read_bytes()
-    assert workspace.create(folder) == ["optimizers.py: was missing, a new one is there"]
+    assert workspace.create(folder) == ["optimizers.py: was missing, so a new one was written"]
     assert (folder / "train.py").read_bytes() == mine and find(folder) == folder
 
 
@@ -112,7 +112,7 @@ def test_solved_fills_what_is_not_written_yet_in_a_workspace_that_is_there(kit, 
     workspace.create(folder)
     write_in_fence(folder / "train.py", "gpu.model", MINE + "net.mine = 1\n")
     said = " / ".join(workspace.create(folder, ["gpu"]))
-    assert "solved gpu.device, gpu.batch" in said and "gpu.model holds something of yours, which stays" in said
+    assert "solved gpu.device, gpu.batch" in said and "gpu.model contains your own code, which stays" in said
     found = fences.find((folder / "train.py").read_text())
     assert found["gpu.model"].body == MINE + "net.mine = 1\n" and "torch.cuda.device_count()" in found["gpu.device"].body
 
@@ -127,8 +127,8 @@ def test_a_file_of_somebody_elses_is_left_alone(kit, tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "train.py").write_text("print('mine')\n")
-    assert "train.py: there is one already, which stays as it is" in workspace.create(folder)
-    assert "the new one is beside it, train.new.py" in updated(folder)
+    assert "train.py already exists and stays unchanged" in workspace.create(folder)
+    assert "the new version is next to it, train.new.py" in updated(folder)
     assert (folder / "train.py").read_text() == "print('mine')\n"
 
 
@@ -159,7 +159,7 @@ def test_an_update_goes_round_the_fences_that_were_written(kit, tmp_path):
     kit_fix(kit)
     edit(kit / "dlojz/labs/amp/stub.py", "# >>> amp.dtype\n# TODO:", "# >>> amp.dtype\n# TODO (reworded):")
     said = updated(folder)
-    assert said.startswith("train.py: brought up to date round what you wrote (gpu.model); the one before is in backup/")
+    assert said.startswith("train.py: brought up to date, with your code kept (gpu.model); the previous version is in backup/")
     text = (folder / "train.py").read_text()
     assert MINE in text and "# repaired" in text and "(reworded)" in text
     assert next((folder / "backup").glob("*/train.py")).read_bytes() == before
@@ -172,7 +172,7 @@ def test_windows_line_ends_in_fences_survive_an_update(kit, tmp_path):
     write_in_fence(folder / "train.py", "gpu.model", MINE)
     (folder / "train.py").write_bytes((folder / "train.py").read_bytes().replace(b"\n", b"\r\n"))
     kit_fix(kit)
-    assert "round what you wrote (gpu.model)" in updated(folder)
+    assert "with your code kept (gpu.model)" in updated(folder)
     text = (folder / "train.py").read_bytes()
     assert b"as I like it\r\n" in text and b"# repaired" in text and text.count(b"\n") == text.count(b"\r\n")
 
@@ -183,9 +183,9 @@ def test_a_file_changed_outside_of_fences_gets_the_new_one_beside_it_once(kit, t
     edit(folder / "train.py", "def validate(", "def validate_(")
     mine = (folder / "train.py").read_bytes()
     kit_fix(kit)
-    assert updated(folder) == ("train.py: you have changed it outside of its fences, so it stays; the new one is beside it, "
-                               "train.new.py. Changes outside of fences are in yours alone. "
-                               "To take the new one: mv train.new.py train.py")
+    assert updated(folder) == ("train.py: you have changed it outside its fences, so it stays unchanged; the new version is next "
+                               "to it, train.new.py. Your file alone has your changes outside the fences. "
+                               "To use the new version: mv train.new.py train.py")
     assert (folder / "train.py").read_bytes() == mine and "# repaired" in (folder / "train.new.py").read_text()
     assert updated(folder) == "", "said once"
     edit(kit / "dlojz/reference/train.py", "# repaired", "# repaired again")
@@ -218,14 +218,14 @@ def test_the_new_file_holds_what_was_written_in_fences(kit, tmp_path, end, updat
     (folder / "train.py").write_bytes((folder / "train.py").read_bytes().replace(b"\n", end.encode()))
     kit_fix(kit)
     said = updated(folder)
-    assert "train.new.py, with what you wrote in gpu.model. " in said and said.endswith("mv train.new.py train.py")
+    assert "train.new.py, with your code from gpu.model. " in said and said.endswith("mv train.new.py train.py")
     new = (folder / "train.new.py").read_bytes().decode()
     wanted = fences.replace(catalogue.laid_out("train.py", ["amp"]), {"gpu.model": MINE})
     assert new == wanted.replace("\n", end) and "# repaired" in new
     os.replace(folder / "train.new.py", folder / "train.py")
     assert not update_between or updated(folder) == ""
     edit(kit / "dlojz/reference/train.py", "# repaired", "# repaired again")
-    assert updated(folder).startswith("train.py: brought up to date round what you wrote (gpu.model)")
+    assert updated(folder).startswith("train.py: brought up to date, with your code kept (gpu.model)")
     text = (folder / "train.py").read_text()
     assert "# repaired again" in text and MINE in text and "validate_(" not in text
 
@@ -237,7 +237,7 @@ def test_a_damaged_fence_is_not_in_the_new_file_and_that_is_said(kit, tmp_path):
     edit(folder / "train.py", "# <<< gpu.model", "# ends here")
     kit_fix(kit)
     said = updated(folder)
-    assert "with what you wrote in gpu.batch, without gpu.model, whose comments are damaged or gone in yours" in said
+    assert "with your code from gpu.batch, without gpu.model, whose comments are damaged or missing in yours" in said
     assert "images = 1  # mine" in (folder / "train.new.py").read_text()
 
 
@@ -257,7 +257,7 @@ def test_a_lab_that_is_new_gets_its_stub(kit, tmp_path):
     assert "images.to(memory_format=torch.channels_last)" in (folder / "train.py").read_text()
     write_in_fence(folder / "train.py", "gpu.model", MINE)
     shutil.move(tmp_path / "later", kit / "dlojz/labs/channels_last")
-    assert "round what you wrote (gpu.model)" in updated(folder)
+    assert "with your code kept (gpu.model)" in updated(folder)
     text = (folder / "train.py").read_text()
     assert 'todo("channels_last")' in text and "images.to(memory_format=torch.channels_last)" not in text and MINE in text
 
@@ -278,7 +278,7 @@ def test_a_notebook_that_was_only_run_is_renewed_and_its_outputs_are_kept(kit, t
     (folder / "day9_test.ipynb").write_text(ran)
     assert updated(folder) == "" and (folder / "day9_test.ipynb").read_text() == ran
     (kit / "notebooks/day9_test.ipynb").write_text(notebook("second"))
-    assert updated(folder).startswith("day9_test.ipynb: brought up to date; the one before is in backup/")
+    assert updated(folder).startswith("day9_test.ipynb: brought up to date; the previous version is in backup/")
     assert (folder / "day9_test.ipynb").read_text() == notebook("second")
     assert next((folder / "backup").glob("*/day9_test.ipynb")).read_text() == ran
 
@@ -308,7 +308,7 @@ def test_without_its_manifest_an_update_is_careful(kit, tmp_path, torn):
     write_in_fence(folder / "train.py", "gpu.model", MINE)
     (folder / workspace.MANIFEST).write_text(torn)
     mine = (folder / "train.py").read_text()
-    lost = r".dlojz.json, the list of what was laid down, could .*: files stay that are not what the kit lays down now"
+    lost = r".dlojz.json, the list of the files that the kit wrote, could .*: files that differ from the kit's stay unchanged"
     assert re.fullmatch(lost, updated(folder))
     assert (folder / "train.py").read_text() == mine and updated(folder) == "", "said once"
     kit_fix(kit)
@@ -324,8 +324,10 @@ def test_without_its_manifest_nothing_is_said_to_be_changed_and_nothing_piles_up
     for _ in range(3):
         (folder / workspace.MANIFEST).unlink()
         said = updated(folder)
-        assert said.startswith(".dlojz.json, the list of what was laid down, is gone") and ": you have changed" not in said
-        assert "train.py: whether you have changed it is not known, so it stays; the new one is beside it, train.new.py" in said
+        assert said.startswith(".dlojz.json, the list of the files that the kit wrote, is missing")
+        assert ": you have changed" not in said
+        assert "train.py: whether you have changed it is not known, so it stays unchanged; the new version is next to it, " \
+               "train.new.py" in said
     assert sorted(path.name for path in folder.glob("*.new*")) == ["day9_test.new.ipynb", "train.new.py"]
 
 
@@ -334,7 +336,7 @@ def test_without_its_manifest_what_is_the_kit_s_is_known_again(kit, tmp_path):
     workspace.create(folder)
     (folder / workspace.MANIFEST).unlink()
     said = workspace.create(folder)
-    assert len(said) == 1 and "is gone" in said[0]
+    assert len(said) == 1 and "is missing" in said[0]
     kit_fix(kit)
     assert updated(folder) == "train.py: brought up to date"
 
@@ -350,7 +352,7 @@ def test_without_a_folder_it_is_the_workspace_that_we_are_in(kit, tmp_path, monk
     monkeypatch.delenv("DLOJZ_WORKSPACE", raising=False)
     monkeypatch.chdir(folder / inside)
     assert cli.main(["workspace"]) == 0
-    assert capsys.readouterr().out == f"augment.py: was missing, a new one is there\nThe workspace is {folder}\n"
+    assert capsys.readouterr().out == f"augment.py: was missing, so a new one was written\nThe workspace is {folder}\n"
     assert cli.main(["workspace", "--update"]) == 0
     assert capsys.readouterr().out == f"train.py: brought up to date\nThe workspace is {folder}\n"
 
@@ -414,7 +416,7 @@ def test_it_is_found_from_inside_and_by_its_variable(kit, tmp_path, monkeypatch)
     monkeypatch.setenv("DLOJZ_WORKSPACE", str(folder))
     assert find() == folder
     monkeypatch.setenv("DLOJZ_WORKSPACE", str(tmp_path))
-    with pytest.raises(UsageError, match="which is no workspace"):
+    with pytest.raises(UsageError, match="which is not a workspace"):
         find()
 
 

@@ -21,11 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from dlojz.system import (
-    machine,
-    processes,
-    sites,
-)
+from dlojz.system import machine, processes, sites  # noqa: E402
 
 PYTEST = ["-m", "pytest", "-p", "no:cacheprovider", "--durations=10"]
 MANY = [f"--numprocesses={max(2, machine.cores_allowed() * 2 // 3)}", "--dist=worksteal", "-v"]

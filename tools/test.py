@@ -15,7 +15,7 @@ from pathlib import Path
 
 # Notebooks and checks wait for jobs and processes of theirs about a third of their time.
 WORKERS = min(8, 3 * len(os.sched_getaffinity(0)) // 2 or 1)
-TOGETHER = [f"--numprocesses={WORKERS}", "--dist=loadgroup"]
+TOGETHER = [f"--numprocesses={WORKERS}", "--dist=loadscope", "--no-loadscope-reorder"]
 SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 INTERRUPTED, NO_TESTS = 2, 5  # exit codes of pytest: stopped by the user; none was selected
 # nbval, which only the notebooks' own processes need, takes seconds to import.

@@ -210,7 +210,7 @@ def main(argv=None) -> int:
     parser.add_argument("--processes", type=int, help="training processes (the GPUs that there are, else 2)")
     parser.add_argument("--steps", type=int, default=60, help="a run, the first 10 or a fifth of them warm-up (%(default)s)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where to keep what was measured (%(default)s)")
-    parser.add_argument("--page", action="store_true", help="make the tables of docs/day2.md anew, and measure nothing")
+    parser.add_argument("--page", action="store_true", help="write the tables of docs/day2.md again, and measure nothing")
     args, extra = parser.parse_known_args(argv)
     if unknown := [name for name in args.suites if name not in SUITES]:
         parser.error(f"there is no suite {unknown[0]!r}: {suggest.hint(unknown[0], SUITES)}Expected are {', '.join(SUITES)}")

@@ -105,7 +105,7 @@ def _request(site, command, gpus, per_task, cores, **options):
     if per_task == 1 or not asked.gpus:
         return asked
     if not isinstance(per_task, int) or per_task < 1 or (asked.gpus // asked.nodes) % per_task:
-        raise UsageError(f"n_gpu_per_task={per_task!r}: the {asked.gpus // asked.nodes} GPUs of a node can't be shared out so")
+        raise UsageError(f"n_gpu_per_task={per_task!r}: cannot split the {asked.gpus // asked.nodes} GPUs of a node that way")
     return dataclasses.replace(asked, processes=asked.gpus // per_task, cores=asked.cores if cores else asked.cores * per_task)
 
 
@@ -144,11 +144,11 @@ def _directives(exclusive: bool, email: str | None, addon: str | None) -> tuple[
         found += [f"--mail-user={email}", "--mail-type=END,FAIL"]
     for line in filter(None, map(str.strip, (addon or "").splitlines())):
         if not line.startswith("#SBATCH "):
-            raise UsageError(f"slurm_addon: {line!r} is no line of sbatch; write lines such as '#SBATCH --reservation=course'")
+            raise UsageError(f"slurm_addon: {line!r} is not a line of sbatch; write lines such as '#SBATCH --reservation=course'")
         found.append(line.removeprefix("#SBATCH ").strip())
     for option in found:
         if not re.fullmatch(r"--[a-z][\w-]*(=[^\s'\"`;$\\]+)?", option):
-            raise UsageError(f"{option!r} is no option for a job: write --option=value, without blanks or quotes")
+            raise UsageError(f"{option!r} is not an option for a job: write --option=value, without blanks or quotes")
     return tuple(found)
 
 
@@ -210,7 +210,7 @@ def display_slurm_queue(name: str | None = None, timestep: float = 5) -> None:
             show(final_text(rows))
         print("\n Done!")
     except KeyboardInterrupt:
-        print("Stopped; the jobs go on")
+        print("Stopped; the jobs keep running")
 
 
 def _display():

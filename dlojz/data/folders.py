@@ -167,7 +167,7 @@ class ImageFolder(Dataset):
             named = ", ".join(self._path(file) for file in skipped[:3])
             raise DataError(
                 f"{len(skipped)} of the {len(self._labels)} images in {self.folder} cannot be read, and no more than "
-                f"{limit} are skipped: mend or remove them ({named}, …)"
+                f"{limit} are skipped: fix or remove them ({named}, …)"
             ) from None
 
 

@@ -76,7 +76,7 @@ class Shards(IterableDataset):
         number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
         readers, mine = workers * self.part[1], self.part[0] * workers + number
         if len(self.shards) < readers:
-            raise UsageError(f"{len(self.shards)} shards are too few for {readers} readers: write smaller ones or take fewer")
+            raise UsageError(f"{len(self.shards)} shards are too few for {readers} readers: write smaller ones or use fewer")
         shards = list(self.shards)
         random.Random(f"{self.seed} {int(self._epoch)}").shuffle(shards)  # the same order in all readers
         draw = random.Random(f"{self.seed} {int(self._epoch)} {mine}")

@@ -16,7 +16,7 @@ SLOW = {
     "CUDA_LAUNCH_BLOCKING": ("every kernel is waited for: timings are wrong", ("0",)),
     "TORCH_DISTRIBUTED_DEBUG": ("every exchange is checked", ("OFF", "INFO")),
     "NVIDIA_TF32_OVERRIDE": ("it decides over TF32, whatever the script says", ()),
-    "PYTORCH_NO_CUDA_MEMORY_CACHING": ("every tensor is allocated anew", ("0",)),
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": ("no memory is cached, so every tensor is allocated again", ("0",)),
     "TORCH_COMPILE_DISABLE": ("torch.compile does nothing", ("0",)),
     "TORCHDYNAMO_DISABLE": ("torch.compile does nothing", ("0",)),
 }
@@ -55,7 +55,7 @@ def _environment(env, cores, gpus, listing):
         if found:
             yield note(
                 "LD_LIBRARY_PATH",
-                f"{folder} holds {', '.join(found)}: they are loaded in place of those that torch brings",
+                f"{folder} contains {', '.join(found)}, which are loaded instead of torch's own",
                 "Unset it unless torch here is built for them (a cluster's module is).",
                 folder=folder,
                 libraries=found,
@@ -87,7 +87,7 @@ def _environment(env, cores, gpus, listing):
             "RANK, …",
             "set: "
             + ", ".join(f"{name}={value}" for name, value in ranks.items())
-            + ": a script started here believes it is one of several processes",
+            + ": a script started here takes itself for one of several processes",
             f"unset {' '.join(ranks)}. `submit` gives jobs a clean environment.",
             **ranks,
         )
@@ -109,7 +109,7 @@ def _threads(env, cores):
             continue
         first = value.split(",")[0].strip()
         if not first.isdigit() or int(first) == 0:
-            yield note(name, f"is {value!r}, which is no number of threads", f"unset {name}.", value=value)
+            yield note(name, f"is {value!r}, which is not a number of threads", f"unset {name}.", value=value)
         elif cores and int(first) > cores:
             yield note(
                 name,

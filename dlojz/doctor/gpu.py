@@ -166,7 +166,7 @@ def say_gpus(facts: dict, slurm: bool) -> Iterator[Finding]:
 
 
 def _none(facts: dict, slurm: bool) -> Finding:
-    why, cards = facts.get("why", "the driver is there, but it has no GPU for you"), facts["cards"]
+    why, cards = facts.get("why", "the driver works but gives you no GPU"), facts["cards"]
     data = {"gpus": [], "cards": cards}
     if facts.get("driver_error") == 18:
         return broken(
@@ -192,7 +192,7 @@ def _none(facts: dict, slurm: bool) -> Finding:
             **data,
         )
     if slurm:
-        return fine("GPU", "none here: your jobs get theirs on the nodes that Slurm gives them", **data)
+        return fine("GPU", "none here: your jobs use the GPUs of the nodes that Slurm allocates", **data)
     return fine("GPU", f"none ({why}): runs use the CPU, with small models and images", **data)
 
 
@@ -250,7 +250,8 @@ def _state(index: int, gpu: dict) -> Iterator[Finding]:
     if gpu["power_limit"] and gpu["power_default"] and gpu["power_limit"] < 0.95 * gpu["power_default"]:
         yield note(
             name,
-            f"held to {gpu['power_limit'] / 1000:.0f} W of its {gpu['power_default'] / 1000:.0f} W: slower than its kind",
+            f"limited to {gpu['power_limit'] / 1000:.0f} W of its {gpu['power_default'] / 1000:.0f} W: slower than other "
+            "cards of this model",
             power_limit=gpu["power_limit"],
         )
     if gpu["ecc_errors"]:

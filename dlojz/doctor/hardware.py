@@ -49,20 +49,20 @@ def say_cores(cores: dict, site: dict | None = None) -> Iterator[Finding]:
     if quota is not None and quota < allowed:
         yield note(
             "Cores",
-            f"{count(allowed, 'core')}, but a limit gives this session the time of {quota:g}: torch starts too many threads",
+            f"{count(allowed, 'core')}, but a CPU quota limits this session to {quota:g}: torch starts too many threads",
             f"Set OMP_NUM_THREADS={usable(cores)} and ask for that many workers (--workers {usable(cores)}).",
             **cores,
         )
     elif cores["slurm"] and cores["slurm"] > allowed:
         yield note(
             "Cores",
-            f"{allowed} of {present} cores, though Slurm speaks of {cores['slurm']} a task: {workers}",
+            f"{allowed} of {present} cores, though Slurm reports {cores['slurm']} per task: {workers}",
             "Export SRUN_CPUS_PER_TASK in the job script, as the kit's scripts do: srun does not take it from sbatch.",
             **cores,
         )
     elif allowed < present:
         why = "your Slurm job" if cores["slurm"] else "your session or container"
-        yield note("Cores", f"{allowed} of this machine's {present}{threads}: {why} has no more; {workers}", **cores)
+        yield note("Cores", f"{allowed} of this machine's {present}{threads}: {why} may not use more; {workers}", **cores)
     elif allowed == 1:
         yield note("Cores", f"1 core{threads}: loading and training take turns, so a loading lab shows little here", **cores)
     else:
@@ -70,7 +70,7 @@ def say_cores(cores: dict, site: dict | None = None) -> Iterator[Finding]:
     if cores["load"] is not None and cores["load"] > 0.5 + present * 0.75:
         yield note(
             "Load",
-            f"{cores['load']:.1f} processes want the {count(present, 'core')}: others are at work, timings will vary",
+            f"{cores['load']:.1f} processes compete for {count(present, 'core')}: other programs are running, timings will vary",
             "See who with `top`; measure when it is quiet.",
             load=cores["load"],
         )

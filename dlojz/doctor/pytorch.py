@@ -45,7 +45,7 @@ def stages(out: str, err: str, returncode: int | None, limit: float) -> dict:
         found.setdefault(begun or "torch", {})["slow"] = limit
     elif begun or not found:
         if returncode < 0:
-            why = f"the process was ended by {signal.Signals(-returncode).name}"
+            why = f"the process was killed by {signal.Signals(-returncode).name}"
         else:
             last = err.strip().splitlines()
             why = last[-1] if last else f"exit code {returncode}"
@@ -155,7 +155,7 @@ def say_torch_gpu(torch: dict, tried: dict | None, gpu: dict | None, env: dict) 
         return
     driver, cuda = (gpu or {}).get("driver"), (gpu or {}).get("cuda")
     data = {"torch_cuda": torch["cuda"], "driver_cuda": cuda, "driver": driver, "architectures": torch["architectures"]}
-    speaks = f"driver {driver} speaks CUDA {cuda[0]}.{cuda[1]}" if driver and cuda else ""
+    speaks = f"driver {driver} supports CUDA {cuda[0]}.{cuda[1]}" if driver and cuda else ""
     how = {tuple(g["capability"]): code_for(torch["architectures"], g["capability"]) for g in gpus if torch["architectures"]}
     without = [c for c, code in how.items() if code == "none"]
     compiled = [c for c, code in how.items() if code == "ptx"]
@@ -171,7 +171,7 @@ def say_torch_gpu(torch: dict, tried: dict | None, gpu: dict | None, env: dict) 
     elif tried.get("available") is False:
         yield broken(name, *unseen(torch, len(gpus), cuda, speaks, env), **data)
     elif why and "out of memory" in why:
-        yield note(name, "the first GPU has no memory left for a try: someone else fills it", "See `nvidia-smi`.", **data)
+        yield note(name, "the first GPU has no free memory for a test: another program uses it", "See `nvidia-smi`.", **data)
     elif why and "slow" in tried:
         text = f"the first computation on the GPU took more than {tried['slow']:g} s"
         yield note(name, text, "Run the doctor again; if it stays so, restart the machine.", **data)
@@ -179,7 +179,7 @@ def say_torch_gpu(torch: dict, tried: dict | None, gpu: dict | None, env: dict) 
         mend = f"torch is built with CUDA {torch['cuda']}, {speaks}: install a torch that fits, or restart the machine."
         yield broken(name, f"a first computation on the GPU failed: {why}", mend, **data)
     elif compiled:
-        text = f"torch compiles its kernels anew for sm_{compiled[0][0]}{compiled[0][1]}: the first start takes minutes"
+        text = f"torch recompiles its kernels for sm_{compiled[0][0]}{compiled[0][1]}: the first start takes minutes"
         yield note(name, text, "Install a torch built for this card.", **data)
     else:
         fits = f"built with CUDA {torch['cuda']}, {speaks}" if torch["cuda"] and speaks else "fit"

@@ -47,7 +47,7 @@ def look_site() -> dict:
 
 def say_site(site: dict, has_slurm: bool) -> Iterator[Finding]:
     if site["error"]:
-        yield broken("Site", site["error"], "Mend DLOJZ_SITE, the line `site` in workspace.toml, or the site's file.")
+        yield broken("Site", site["error"], "Fix DLOJZ_SITE, the line `site` in workspace.toml, or the site's file.")
         return
     where = {"local": "this machine's own queue", "slurm": "Slurm", "replay": "recorded runs"}[site["launcher"]]
     sizes = f"{site['model']}, {site['image_size']} px, batches of {site['batch_size']}"
@@ -141,7 +141,7 @@ def say_slurm(slurm: dict | None, used: bool = True) -> Iterator[Finding]:
         yield broken(
             "Slurm",
             f"installed, but it does not answer: {slurm['error']}",
-            "Try `sinfo`. If it stays so, ask whoever runs the cluster; jobs already submitted go on.",
+            "Try `sinfo`. If it stays so, ask whoever runs the cluster; jobs already submitted keep running.",
             **slurm,
         )
         return
@@ -161,7 +161,7 @@ def say_slurm(slurm: dict | None, used: bool = True) -> Iterator[Finding]:
 
 
 def _partition(partition: dict) -> str:
-    gpus = f"{count(partition['gpus'], 'GPU')} a node" if partition["gpus"] else "no GPU"
+    gpus = f"{count(partition['gpus'], 'GPU')} per node" if partition["gpus"] else "no GPU"
     most = f", at most {sites.duration(partition['seconds'])}" if partition["seconds"] else ""
     return f"{partition['name']} ({gpus}{most})"
 
@@ -323,7 +323,7 @@ def say_ports(facts: dict) -> Iterator[Finding]:
     if facts["error"]:
         yield broken(
             "Ports",
-            f"127.0.0.1 takes no listener: {facts['error']}",
+            f"cannot listen on 127.0.0.1: {facts['error']}",
             "Processes of one job meet there: the loopback interface must be up (`ip link set lo up`).",
             **facts,
         )
@@ -337,8 +337,8 @@ def say_ports(facts: dict) -> Iterator[Finding]:
     elif facts["ephemeral"] is not None and facts["ephemeral"] <= LAST:
         yield note(
             "Ports",
-            f"free on 127.0.0.1, but the system itself hands out ports from {facts['ephemeral']} on: now and then a job's port "
-            f"({FIRST}-{LAST}) is taken",
+            f"free on 127.0.0.1, but the system assigns ports from {facts['ephemeral']} upwards, so a job's port "
+            f"({FIRST}-{LAST}) is sometimes taken",
             'Submit again if a job says "address already in use".',
             **facts,
         )

@@ -33,7 +33,7 @@ class Jobs:
     def __getitem__(self, name: str) -> Job | Group:
         """The run of that name (``amp-002``), or the latest run called so (``amp``): a `Group` where that was a sweep."""
         if not isinstance(name, str):
-            raise UsageError(f"jobs[{name!r}]: say the name of a run, such as jobs[\"amp\"]")
+            raise UsageError(f"jobs[{name!r}]: give the name of a run, such as jobs[\"amp\"]")
         runs = self._runs()
         plain = bool(name) and "/" not in name and name not in (".", "..")
         if plain and (job := load(runs / name)):

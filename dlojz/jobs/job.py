@@ -311,7 +311,7 @@ def _identify(jobs: Sequence[Job]) -> None:
                 job.status = Status("CANCELLED", NEVER_QUEUED)
 
 
-NEVER_QUEUED = "it never reached the queue: its submission was interrupted"
+NEVER_QUEUED = "it never reached the queue: submission was interrupted"
 
 
 def being_submitted(content: dict) -> bool:
@@ -337,7 +337,7 @@ def wait(jobs: Sequence[Job], timeout: float | None = None) -> Sequence[Job]:
     while waiting := [job for job in refresh(jobs) if job.status.active]:
         if until is not None and time.monotonic() >= until:
             names = ", ".join(f"{job.run} ({job.status.state})" for job in waiting[:5])
-            raise StillRunning(f"not over after {timeout:g} s: {names}{' and more' * (len(waiting) > 5)}")
+            raise StillRunning(f"still running after {timeout:g} s: {names}{' and more' * (len(waiting) > 5)}")
         remaining = pause if until is None else min(pause, max(0.01, until - time.monotonic()))
         time.sleep(remaining)
         pause = min(pause * 1.2, 0.5 if all(job.launcher == "local" for job in waiting) else 3.0)

@@ -65,7 +65,7 @@ def poll(jobs: Sequence[Job]) -> dict[str, Status]:
             place = waiting.index(job.id) + 1 if job.id in waiting else None
             answers[job.id] = Status("PENDING", _why_it_waits(place), position=place)
         else:
-            reason = "is being ended" if entry.ending or entry.cancelled else ""
+            reason = "stopping" if entry.ending or entry.cancelled else ""
             answers[job.id] = Status("RUNNING", reason, started=entry.started)
     return answers
 
@@ -78,17 +78,17 @@ def _seen_from_afar(job: Job) -> Status:
     if code is not None and (entry is None or entry.state != "PENDING"):
         return judged(code, job.status.started)
     if entry is None or entry.folder != str(job.folder):
-        return dataclasses.replace(job.status, reason=f"it was queued on {job.host}, and only there it can be seen")
+        return dataclasses.replace(job.status, reason=f"it was queued on {job.host}, and is visible only there")
     with contextlib.suppress(OSError):
         silence = time.time() - (queue.folder / "supervisor").stat().st_mtime
         if silence > HEARTBEATS_MISSED * HEARTBEAT:
-            reason = f"{job.host}, where it was queued, has given no sign of life for {silence / 60:.0f} minutes"
+            reason = f"{job.host}, where it was queued, has not responded for {silence / 60:.0f} minutes"
             return Status("NODE_FAIL", reason, started=entry.started)
     return Status("PENDING" if entry.state == "PENDING" else "RUNNING", f"on {job.host}", started=entry.started)
 
 
 def _why_it_waits(place: int | None) -> str:
-    return {None: "", 1: "is next"}.get(place, "waits for its turn")
+    return {None: "", 1: "next to run"}.get(place, "waiting for its turn")
 
 
 def _after_the_queue(job: Job) -> Status:
@@ -98,7 +98,7 @@ def _after_the_queue(job: Job) -> Status:
         if content.get("status"):
             return Status(**content["status"])
     if processes.marked(f"DLOJZ_RUN={job.folder}"):
-        return Status("RUNNING", "the queue has lost it: its files were deleted", started=job.status.started)
+        return Status("RUNNING", "its files were deleted, so the queue no longer knows it", started=job.status.started)
     return judged(left_exit_code(job.folder), job.status.started)  # read last: it is written before the last process ends
 
 

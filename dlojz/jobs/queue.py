@@ -73,7 +73,7 @@ class Queue:
             handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise UsageError(f"the job queue in {self.folder} cannot be written ({error.strerror}): "
-                             "make room or mend its permissions, or set DLOJZ_QUEUE to another folder") from None
+                             "free some space or fix its permissions, or set DLOJZ_QUEUE to another folder") from None
         try:
             try:
                 locks.take(handle, f"the job queue in {self.folder}", patience)

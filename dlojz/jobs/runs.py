@@ -107,7 +107,7 @@ def several(*asked) -> list[Run]:
     """All runs that are meant, in this order. Raises UsageError where there are none or one is not to be found."""
     found = [run for item in asked for run in _found(item)]
     if not found:
-        raise UsageError("there is no run to show: name some, such as \"amp\", or give their jobs")
+        raise UsageError("no run to show: name one, such as \"amp\", or pass its job")
     return found
 
 
@@ -134,7 +134,8 @@ def _found(item) -> Iterable[Run]:
         return _named(item)
     if isinstance(item, Iterable) and not isinstance(item, (bytes, dict)):
         return [run for each in item for run in _found(each)]
-    raise UsageError(f"{type(item).__name__} is no run: give a job, a run's name such as \"amp\", its folder, or a list of those")
+    raise UsageError(f"{type(item).__name__} is not a run: give a job, a run's name such as \"amp\", its folder, or a list "
+                     "of those")
 
 
 def _named(name: str) -> Iterable[Run]:
@@ -170,7 +171,7 @@ def of_folder(folder: Path) -> Run:
         raise UsageError(f"there is no record in {folder}: {instead}")
     record, unreadable = _read(folder)
     if folder.is_file() and not record.events and folder.name != records.NAME and not (unreadable and folder.suffix):
-        raise UsageError(f"{folder} is no record: {instead}")
+        raise UsageError(f"{folder} is not a record: {instead}")
     return of_record(record, path.resolve().name, path, unreadable)
 
 

@@ -38,7 +38,7 @@ def checked_name(name: str) -> str:
     better = re.sub(r"[^\w.+=]+", "-", name).strip("-.+=")[:LONGEST_NAME].strip("-.+=") or "run"
     shown = repr(name if len(name) <= 40 else name[:37] + "...")
     raise UsageError(
-        f"the name {shown} cannot be a folder's: use letters, digits and _ . + = -, at most {LONGEST_NAME}, such as {better!r}")
+        f"{shown} is not a valid run name: use up to {LONGEST_NAME} letters, digits and _ . + = -, such as {better!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
     A script is looked for in the workspace, then in ``cwd``. Raises UsageError.
     """
     if not isinstance(text, str):
-        raise UsageError(f"a command is a text such as \"train.py --amp bf16\" (a list of them is a sweep), not {text!r}")
+        raise UsageError(f"a command is a string such as \"train.py --amp bf16\" (a list of them is a sweep), not {text!r}")
     if "\0" in text:
         raise UsageError("the command holds a NUL character: remove it")
     try:
@@ -71,7 +71,7 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
     if argv[0].startswith("-"):
         raise UsageError(f"the command starts with {argv[0]!r}: start with the script (train.py …) or with -m and a module")
     if not argv[0].endswith(".py"):
-        raise UsageError(f"{_short(argv[0])!r} is no Python script: a command is train.py ARGS, or -m MODULE ARGS")
+        raise UsageError(f"{_short(argv[0])!r} is not a Python script: use train.py ARGS, or -m MODULE ARGS")
     asked = Path(argv[0]).expanduser()
     for folder in (workspace, *([cwd] if cwd else [])):
         script = Path(os.path.abspath(folder / asked))
@@ -316,9 +316,9 @@ _WHY = {
     "job-name": "the name that the queue shows",
     "output": "what the script prints goes to this file",
     "error": "and its error messages to this one",
-    "open-mode": "if the job runs a second time, write on at the end of these files",
+    "open-mode": "if the job runs a second time, append to these files",
     "nodes": "how many machines (nodes) the job gets",
-    "ntasks-per-node": "how many processes to start on each node: one a GPU",
+    "ntasks-per-node": "how many processes to start on each node: one per GPU",
     "gres": "how many GPUs the job gets on each node",
     "cpus-per-task": "how many CPU cores each process gets; its data loader needs them",
     "time": "the time limit: at its end the job is stopped, finished or not",
@@ -373,7 +373,7 @@ def _modules(names: tuple[str, ...]) -> list[tuple[str, str]]:
     return [("", ""),
             ("type module > /dev/null 2>&1 || source /etc/profile", "if this shell does not know `module`, make it known"),
             ("module purge", "start from no software modules at all, whatever was loaded where this was submitted"),
-            *[(f"module load {quoted(name)} || exit 1", "bring this software into reach, or give up") for name in names],
+            *[(f"module load {quoted(name)} || exit 1", "load this software, or stop") for name in names],
             ("", "")]
 
 
@@ -384,7 +384,7 @@ def _changed(files: Sequence[Path], workspace: Path) -> Iterable[tuple[str, str]
         yield f"for file in {' '.join(quoted(str(name)) for name in names)}; do", "for each file that this run depends on:"
         yield '    if [ "$file" -nt "$DLOJZ_RUN/job.sh" ]; then', "was it edited after this job was submitted, while it waited?"
         yield '        echo "Note: $file has changed since this job was submitted, and runs as it is now."', "say so in the log"
-        yield "    fi", "end of the question"
+        yield "    fi", "end of the if"
         yield "done", "on to the next file"
 
 
@@ -392,7 +392,7 @@ def _resume(resumes: bool) -> list[tuple[str, str]]:
     if not resumes:
         return []
     return [('    if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then script+=(--resume); fi',
-             "if Slurm has put the job back into the queue: go on from its checkpoint")]
+             "if Slurm has requeued the job: resume from its checkpoint")]
 
 
 def _alone(asked: Request, python: str) -> list[tuple[str, str]]:

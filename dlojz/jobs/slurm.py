@@ -133,7 +133,8 @@ def submit(folders: Sequence[Path], request: Request) -> list[str]:
             file, options = folders[0] / "sweep.sh", [f"--array=0-{len(folders) - 1}"]
             file.write_text(sweep_script(folders, first), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write in {folders[0].parent}: {error.strerror}. Make room or mend its permissions") from None
+        raise UsageError(f"cannot write to {folders[0].parent}: {error.strerror}. "
+                         "Free some space or fix its permissions") from None
     # --export=ALL: the environment is clean by now, and carries what the user's Python lives in (PATH, conda, modules)
     words = ["sbatch", "--parsable", "--export=ALL", f"--comment={token}", f"--chdir={workspace}", *options, str(file)]
 
@@ -291,8 +292,8 @@ def _judge(job: Job, queued: text.Seen | None, accounts: dict[str, text.Seen] | 
         elif accounts is None:
             return None
         else:
-            status = Status("FAILED", "Slurm no longer knows this job and its script left no exit code: it was killed "
-                                      "(time limit, memory, a node that failed), or never started", started=job.status.started)
+            status = Status("FAILED", "Slurm no longer lists this job and there is no exit code: it was killed "
+                                      "(time limit, memory, node failure) or never started", started=job.status.started)
     else:
         status = queued.status
         if left is None and (known is None or known.status.state != status.state):

@@ -39,20 +39,20 @@ STATES = {
     "CANCELLED": ("CANCELLED", ""),
     "REVOKED": ("CANCELLED", "moved to another cluster"),
     "PREEMPTED": ("CANCELLED", "stopped to make room for a job of higher priority, and not put back into the queue"),
-    "OUT_OF_MEMORY": ("OUT_OF_MEMORY", "used more of its node's memory (not the GPU's) than it asked for"),
-    "NODE_FAIL": ("NODE_FAIL", "a node failed under it"),
+    "OUT_OF_MEMORY": ("OUT_OF_MEMORY", "used more host memory (not GPU memory) than it requested"),
+    "NODE_FAIL": ("NODE_FAIL", "one of its nodes failed"),
     "BOOT_FAIL": ("NODE_FAIL", "a node did not start"),
 }
 
 REASONS = {
-    "Priority": "jobs of higher priority are ahead",
-    "Resources": "first in line, waits for nodes to become free",
-    "BeginTime": "waits for its start time; a job that was stopped and put back into the queue starts again by itself",
+    "Priority": "waiting behind jobs of higher priority",
+    "Resources": "next in the queue, waiting for free nodes",
+    "BeginTime": "waiting for its start time (a requeued job restarts by itself)",
     "Cleaning": "its last run is being cleaned up",
     "Prolog": "its nodes are getting ready",
     "Dependency": "waits for another job to end",
-    "DependencyNeverSatisfied": "will never start, the job that it depends on did not end as asked: cancel it and submit again",
-    "JobArrayTaskLimit": "waits for other runs of its sweep, only so many may run at a time",
+    "DependencyNeverSatisfied": "will never start: the job it depends on did not end as required. Cancel it and submit again",
+    "JobArrayTaskLimit": "waiting for other runs of its sweep: the number of runs at a time is limited",
     "JobHeldUser": "held: `scontrol release` lets it start",
     "JobHeldAdmin": "held by the cluster's administrators: ask them",
     "Licenses": "waits for a licence",
@@ -60,9 +60,9 @@ REASONS = {
     "ReservationDeleted": "will never start, its reservation is gone: cancel it and submit again",
     "ReqNodeNotAvail": "the nodes that it needs are down, reserved, or soon under maintenance",
     "Nodes required for job are DOWN": "the nodes that it needs are down, drained or kept for more urgent jobs",
-    "NodeDown": "a node failed under it",
-    "PartitionDown": "its partition is closed for the moment",
-    "PartitionInactive": "its partition is closed for the moment",
+    "NodeDown": "one of its nodes failed",
+    "PartitionDown": "its partition is closed at the moment",
+    "PartitionInactive": "its partition is closed at the moment",
     "PartitionNodeLimit": "will not start, it asks for more nodes than its partition allows: cancel it and ask for fewer",
     "PartitionTimeLimit": "will not start, it asks for more time than its partition allows: cancel it and ask for less",
     "BadConstraints": "will never start, there are no such nodes: cancel it and ask for less",
@@ -247,7 +247,7 @@ ADVICE = (
                                      "format=account,partition,qos` lists yours"),
     ("Invalid account", "give an account of yours, `sacctmgr show assoc user=$USER format=account,partition,qos` lists them"),
     ("Invalid partition", "give a partition of this cluster, `sinfo -s` lists them"),
-    ("partition not available", "its partition is closed for the moment: choose another (`sinfo -s`) or come back later"),
+    ("partition not available", "its partition is closed at the moment: choose another (`sinfo -s`) or come back later"),
     ("not permitted to use this partition", "choose another partition (`sinfo -s`) or ask the support team for access"),
     ("Invalid qos", "give a QoS that your account may use, `sacctmgr show assoc user=$USER format=account,qos` lists them"),
     ("Invalid --time", "write the time as MINUTES, H:MM:SS or D-HH:MM:SS"),
@@ -305,7 +305,7 @@ def said(stderr: str) -> str:
 
 def refusal(stderr: str) -> str:
     """One line for a submission that sbatch refused: what it said, and what to do about it."""
-    text = said(stderr) or "sbatch failed without a word"
+    text = said(stderr) or "sbatch failed without a message"
     for part, advice in ADVICE:
         if part in text:
             return f"Slurm refused the job ({text}): {advice}"

@@ -128,17 +128,17 @@ def left_exit_code(folder: Path) -> int | None:
 def judged(code: int | None, started: float | None = None, ended: float | None = None) -> Status:
     """The final state that an exit code stands for (negative: ended by that signal, as in `subprocess`)."""
     if code is None:
-        reason = "it left no exit code: it was killed (kill -9), or its machine went down"
+        reason = "no exit code: it was killed (kill -9) or its machine went down"
         return Status("FAILED", reason, None, started, ended)
     code = 128 - code if code < 0 else code
     if code == 0:
         return Status("COMPLETED", "", 0, started, ended)
     reason = f"exit code {code}"
     if code == SAVED:
-        reason = "stopped by a signal, after it had saved a checkpoint"
+        reason = "stopped by a signal after saving a checkpoint"
     elif code > 128:
         with contextlib.suppress(ValueError):
-            reason = f"ended by {signal.Signals(code - 128).name}"
+            reason = f"killed by {signal.Signals(code - 128).name}"
             reason += ": did the machine run out of memory?" if code == 137 else ""
     return Status("FAILED", reason, code, started, ended)
 

@@ -54,7 +54,7 @@ def submit(command: str | Sequence[str], name: str | None = None, gpus: int | No
     if any(job.found for job in jobs):
         found = ", ".join(job.run for job in jobs if job.found)
         states = ", ".join(sorted({job.status.state for job in jobs}))
-        print(f"{found}: already there ({states}), so nothing was started; again=True (--again in a shell) runs it anew")
+        print(f"{found} already exists ({states}), so nothing was started; again=True (--again in a shell) runs it again")
     result = Group(jobs) if several else jobs[0]
     return result.wait() if wait else result
 
@@ -81,8 +81,8 @@ def start(asked: Sequence[Request], here: Path, *contents: dict, again: bool = T
                 return there
             folders = _make_folders(runs, asked, contents)
     except OSError as error:
-        raise UsageError(f"cannot write in {runs}: {error.strerror}. "
-                         "Make room or mend its permissions, or use another workspace") from None
+        raise UsageError(f"cannot write to {runs}: {error.strerror}. "
+                         "Free some space or fix its permissions, or use another workspace") from None
     try:
         ids = launcher(contents[0]["launcher"]).submit(folders, asked[0])
     except BaseException as error:

@@ -161,7 +161,7 @@ class Supervisor:
         status = judged(code, entry.started, ended)
         if entry.ending:
             why = "cancelled" if entry.ending == "CANCELLED" else f"time limit of {entry.seconds} s reached"
-            why += ", after it had saved a checkpoint" if code == SAVED else ""
+            why += ", after saving a checkpoint" if code == SAVED else ""
             return dataclasses.replace(status, state=entry.ending, reason=why)
         if code is None and entry.process and entry.process.get("boot") != processes.boot():
             return dataclasses.replace(status, state="NODE_FAIL", reason="the machine was restarted while the job ran")
@@ -242,7 +242,7 @@ class Supervisor:
                 child = subprocess.Popen(["bash", "job.sh"], cwd=folder, env=environ, start_new_session=True,
                                          stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         except (OSError, ValueError) as error:
-            reason = f"it cannot be started: {getattr(error, 'strerror', None) or error}"
+            reason = f"cannot start: {getattr(error, 'strerror', None) or error}"
             self._finish(entry, Status("FAILED", reason, None, None, time.time()))
             return
         self.started[entry.id] = child

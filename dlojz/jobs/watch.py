@@ -87,7 +87,7 @@ class Row:
         if self.state == "RUNNING" and self.left is not None:
             said.append(f"{duration(self.left)} left")
         elif self.spent is not None and self.active:
-            said.append(f"{duration(self.spent)} of at most {duration(self.limit)}")
+            said.append(f"{duration(self.spent)} of {duration(self.limit)} allowed")
         elif self.spent is not None:
             said.append(f"took {duration(self.spent)}")
         if self.reason and self.state not in ("RUNNING", "COMPLETED"):
@@ -258,11 +258,11 @@ def follow_in_lines(watched: Watched, every: float, timeout: float | None, say=p
                 say(f"ended: {summary(rows)}")
                 return
             if until is not None and now >= until:
-                say(f"after {timeout:g} s: {summary(rows)}; the jobs go on")
+                say(f"after {timeout:g} s: {summary(rows)}; the jobs keep running")
                 return
             sleep(every if until is None else max(0.0, min(every, until - now)))
     except KeyboardInterrupt:
-        say("no longer watching; the jobs go on")
+        say("stopped watching; the jobs keep running")
 
 
 # --- as HTML -------------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ class Line:
         self.text = ipywidgets.HTML(layout={"flex": "1 1 auto", "min_width": "0"})
         small = {"width": "74px", "margin": "1px 2px", "padding": "0"}
         self.log = ipywidgets.ToggleButton(description="log", tooltip="the last lines of its log", layout=small)
-        self.stop = ipywidgets.Button(description="cancel", tooltip="end this job", layout=small)
+        self.stop = ipywidgets.Button(description="cancel", tooltip="stop this job", layout=small)
         self.tail = ipywidgets.HTML(layout={"display": "none"})
         self.log.observe(self._log_pressed, "value")
         self.stop.on_click(self._cancel_pressed)
@@ -64,7 +64,7 @@ class Line:
                 self._label("really?", "warning")
                 return
             self.stop.disabled = True
-            self._label("ending…", "")
+            self._label("stopping…", "")
         threading.Thread(target=self._cancel, daemon=True).start()  # a cluster may take seconds to answer
 
     def _cancel(self) -> None:
@@ -126,13 +126,13 @@ class Table:
             try:
                 rows = self.look()
             except Exception as error:  # a disk that went away comes back; the table must still be there then
-                self._say(f"could not look ({type(error).__name__}), trying again")
+                self._say(f"could not read the state ({type(error).__name__}), trying again")
                 continue
             if not any(row.active for row in rows):
                 self.handle.update(self._final(rows), raw=True)
                 break
             if until is not None and time.monotonic() > until:
-                self._say(f"{summary(rows)}; no longer watching, the jobs go on")
+                self._say(f"{summary(rows)}; stopped watching, the jobs keep running")
                 break
         with _tables_lock:
             if _tables.get(self.watched.key) is self:

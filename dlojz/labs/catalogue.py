@@ -254,11 +254,11 @@ def labs() -> dict[str, Lab]:
         for other in lab.needs:
             if other not in known or known[other].place >= lab.place:
                 file = lab.folder / "lab.toml"
-                why = "comes later in the course" if other in known else f"is no lab: there are {', '.join(known)}"
+                why = "comes later in the course" if other in known else f"is not a lab: there are {', '.join(known)}"
                 raise toml.wrong(file, file.read_text(encoding="utf-8"), ("needs",), f"needs {other!r}, which {why}")
         if lab.notebook and (lab.notebook not in known or known[lab.notebook].notebook):
             file = lab.folder / "lab.toml"
-            why = "has none of its own" if lab.notebook in known else f"is no lab: there are {', '.join(known)}"
+            why = "has none of its own" if lab.notebook in known else f"is not a lab: there are {', '.join(known)}"
             raise toml.wrong(file, file.read_text(encoding="utf-8"), ("notebook",), f"notebook = {lab.notebook!r}, which {why}")
     return known
 

@@ -21,7 +21,7 @@ import re
 import shlex
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..system import textfile
@@ -60,7 +60,7 @@ def _without_running(where: Places, contents: dict[str, textfile.TextFile]) -> t
         return CANNOT_CHECK, f"{emptied(empty[0])}."
     if where.not_attempted():
         first = next(iter(where.lab.fences))
-        return NOT_ATTEMPTED, f"Its fences are as they came. The first is {first}, {where.line_of(first)}."
+        return NOT_ATTEMPTED, f"You have not edited its fences yet. The first is {first}, {where.line_of(first)}."
     for name, content in contents.items():
         if problem := _no_python(name, content):
             return CANNOT_CHECK, problem
@@ -75,11 +75,11 @@ def _no_python(name: str, content: textfile.TextFile) -> str:
     try:
         compile(content.path.read_bytes(), name, "exec", dont_inherit=True)
     except SyntaxError as error:
-        where = f" in line {error.lineno}" if error.lineno else ""
+        where = f", line {error.lineno}" if error.lineno else ""
         shown = f": `{error.text.strip()}`" if error.text and error.text.strip() else ""
-        return f"{name} is no valid Python{where}: {error.msg}{shown}\nMend {'that line' if where else 'it'}, then check again."
+        return f"{name} is not valid Python{where}: {error.msg}{shown}\nFix {'that line' if where else 'it'}, then check again."
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
-        return f"{name} is no valid Python: {error}\nMend it, then check again."
+        return f"{name} is not valid Python: {error}\nFix it, then check again."
     return ""
 
 
@@ -150,29 +150,29 @@ def _compared(pair: Pair, where: Places, probe: Probe) -> tuple[str, str] | None
     trouble = pair.trouble()
     if trouble is None:
         return None
-    answered, others = probe.copies.answered(), probe.copies.others()
-    if others and not trouble.stopped and not trouble.named and pair.trouble(_once_more(probe, pair.mine, [others])[0]) is None:
-        return None  # it comes from what the trainee has written for another lab, and this one does not ask for it
     if trouble.stopped:
         return _stopped(trouble.stopped, where, probe, pair)
-    mends = _mending(probe, pair.mine, answered, lambda run: pair.trouble(run) is None)
-    if not mends and others:
-        mends = _mending(probe, pair.mine, others, lambda run: pair.trouble(run) is None)
+    tried, others = probe.copies.answered(), probe.copies.others()
+    if others and pair.trouble(next(_once_more(probe, pair.mine, [others]))) is None:
+        if not trouble.named:
+            return None  # it comes from what the trainee has written for another lab, and this one does not ask for it
+        tried = others
+    mends = _mending(probe, pair.mine, tried, lambda run: pair.trouble(run) is None)
     look = where.blamed(mends, trouble)
     return WRONG, f"Seen: {trouble.saw}.\nExpected: {trouble.expected}.\nWhere to look: {look}.{where.untouched()}"
 
 
-def _once_more(probe: Probe, run: Facts, swaps: list[list[str]]) -> list[Facts]:
+def _once_more(probe: Probe, run: Facts, swaps: list[list[str]]) -> Iterator[Facts]:
     """This run with the kit's body in these fences, once for each list of them, all at a time."""
-    probe.session.stop()
-    probe.session.begin(probe.session.limits)
-    return [probe.again(run, fences_of) for fences_of in swaps]
+    probe.session.restart_clock()
+    return iter([probe.again(run, swapped) for swapped in swaps])
 
 
 def _mending(probe: Probe, run: Facts, tried: list[str], is_well: Callable[[Facts], bool]) -> list[str]:
     """Those of these fences with whose kit's body alone the run is well. One that is the only one needs no trying."""
     if len(tried) < 2 or run.ended.how in ("time", "busy", "memory", "alone"):  # it took long already
         return tried if len(tried) == 1 else []
+    probe.session.stop()  # the check is refused: nobody waits for its other runs
     return [fence for fence, facts in zip(tried, _once_more(probe, run, [[fence] for fence in tried])) if is_well(facts)]
 
 
@@ -186,7 +186,7 @@ def _kits_stopped(pair: Pair, stopped: Facts, where: Places) -> tuple[str, str]:
     seen = f"Seen: with the kit's own answer in your fences {stopped.said} {ended.message}{place}."
     if not outside.completed and outside.ended.message == ended.message:
         return _stopped(outside, where, None)
-    return CANNOT_CHECK, f"{seen}\nThat is outside of this lab's fences: mend it first, then check again.{where.anew(ended.file)}"
+    return CANNOT_CHECK, f"{seen}\nThat is outside this lab's fences. Fix it first, then check again.{where.anew(ended.file)}"
 
 
 def _goes_on_to_the_end(rank: Facts, where: Places) -> None:
@@ -202,9 +202,8 @@ def _nothing_is_called_unwritten(lab, probe: Probe) -> None:
         for rank in run.ranks:
             left = rank.first("todo", lab=lab.id)
             expect(left is None,
-                   saw=f'`todo("{lab.id}")` is still called, so {rank.said} says that {lab.id} is not written yet and that it '
-                       "goes without it",
-                   expected="what you have written stands in its place; all else is right",
+                   saw=f'`todo("{lab.id}")` is still called, so {rank.said} says that {lab.id} is not written yet',
+                   expected="only your code, without the `todo` call; everything else is right",
                    look=left)
 
 
@@ -219,11 +218,11 @@ def _stopped(facts: Facts, where: Places, probe: Probe | None, pair: Pair | None
     if ended.how == "broken":
         return CANNOT_CHECK, f"{message}\nThat is a fault of the kit, not of your file."
     if ended.how == "busy":
-        return CANNOT_CHECK, (f"{message}\nToo much else runs on this machine, or your file starts too many processes: nothing "
-                              "is known of your answer. Check again when less is going on.")
+        return CANNOT_CHECK, (f"{message}\nThis machine is too busy, or your file starts too many processes, so the check cannot "
+                              "judge your answer. Try again when the machine is less busy.")
     if "EADDRINUSE" in ended.message:
-        return CANNOT_CHECK, (f"{message}\nAnother program of this machine listens on that port: nothing is known of your answer."
-                              " Check again; if your own lines choose the port, leave that to what starts the processes.")
+        return CANNOT_CHECK, (f"{message}\nAnother program on this machine uses that port, so the check cannot judge your answer."
+                              " Check again. If your code chooses the port, let the launcher choose it.")
     missing = next((name for name in where.beside() if not (where.folder / name).exists()), None)
     if missing and not own:
         return CANNOT_CHECK, f"{message}\n{workspace.missing(where.folder, missing)}."
@@ -231,7 +230,7 @@ def _stopped(facts: Facts, where: Places, probe: Probe | None, pair: Pair | None
     if probe is not None:
         mends, ours = _mended(facts, where, probe, pair, own)
     if ("NVIDIA driver" in ended.message or "not compiled with CUDA" in ended.message) and not (pair and ours):
-        return CANNOT_CHECK, f"{message}\nThat line asks for something that only a real GPU has: check it on a machine with one."
+        return CANNOT_CHECK, f"{message}\nThat line needs a real GPU: check it on a machine that has one."
     if ours:
         if own and (not mends or own in mends):
             look = f"the fence {own}"
@@ -241,11 +240,11 @@ def _stopped(facts: Facts, where: Places, probe: Probe | None, pair: Pair | None
             look = where.needed_by_the_rest(ended.file or facts.script, ended.asked_of)
         expected = "it trains for a few steps and ends" if facts.trains else "it ends without an error"
         if ended.how == "completed":
-            expected = "it goes on to what this lab asks for"
+            expected = "it runs until it reaches what this lab asks for"
         return WRONG, f"{message}\nExpected: {expected}.\nWhere to look: {look}.{where.untouched()}"
     changed = next(iter(where.changed_beside()), None) if ended.file in (None, *lab.files) else ended.file
-    also = f", and {changed} is not what it was" if changed and changed != ended.file else ""
-    return CANNOT_CHECK, (f"{message}\nThat is outside of this lab's fences{also}: mend it first, then check again."
+    also = f", and {changed} was changed" if changed and changed != ended.file else ""
+    return CANNOT_CHECK, (f"{message}\nThat is outside this lab's fences{also}. Fix it first, then check again."
                           f"{where.anew(changed)}")
 
 
@@ -261,6 +260,7 @@ def _mended(facts: Facts, where: Places, probe: Probe, pair: Pair | None, own: s
     if copies.damaged() or facts.request is None:
         return [], own is not None or where.rest_is_as_it_came()
     tried = [[fence] for fence in answered] if len(answered) > 1 else []
+    probe.session.stop()
     runs = _once_more(probe, facts, [all_of_it, *tried])
     together, *alone = map(is_well, runs)
     mends = [fence for (fence,), well in zip(tried, alone) if well] if tried else answered if together else []
@@ -330,7 +330,7 @@ class Places:
         file = file or self.lab.files[0]
         lab = self.lab if file in self.lab.files else next(iter(catalogue.in_file(file)), None)
         if lab:
-            what = "lays the file out anew, with what stands in the fences, and keeps yours in backup/"
+            what = "rewrites the file, keeps the code in your fences, and saves your version in backup/"
             return f" Or `dlojz reset {lab.id} --file` {what}."
         if file in catalogue.files():
             return f" Or move it away, and `dlojz workspace {shlex.quote(str(self.folder))}` puts a new one there."
@@ -396,7 +396,7 @@ class Places:
     def untouched(self) -> str:
         """A line that names the fences in which the stub still stands."""
         left = self.untouched_fences()
-        return f"\nStill as {'it' if len(left) == 1 else 'they'} came: {', '.join(left)}." if left else ""
+        return f"\nNot edited yet: {', '.join(left)}." if left else ""
 
     def damaged(self) -> str:
         """Lines that say which fences are gone or damaged: the code may be right all the same, but the verbs need them."""

@@ -45,7 +45,7 @@ def add(workspace: Path, event: str, lab: str, **fields) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}. Make room or mend its permissions") from None
+        raise UsageError(f"cannot write {path}: {error.strerror}. Free some space or fix its permissions") from None
 
 
 def note(workspace: Path, event: str, lab: str, **fields) -> str:

@@ -182,7 +182,7 @@ def predict(lab: str, question: str = "", value: float | str | None = None) -> P
     """
     if not isinstance(question, str):
         example = f'predict("{lab}", value={question!r})'
-        raise UsageError(f"{question!r} stands where the question does: write {example}, or give the question first")
+        raise UsageError(f"{question!r} is in the place of the question: write {example}, or give the question first")
     known = catalogue.lab(lab)
     prediction = Prediction(known, workspace.find(), question or known.prediction.question)
     if value is not None:

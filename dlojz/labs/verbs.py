@@ -64,8 +64,8 @@ class Target:
         try:
             return {name: found[self.lab.file_of(name)][name] for name in self.names}
         except fences.FenceError as error:
-            anew = (f"Or `dlojz reset {self.lab.id} --file` lays the file out anew, with what stands in the fences that can be "
-                    "read, and keeps yours in backup/")
+            anew = (f"Or `dlojz reset {self.lab.id} --file` rewrites the file with the code of every fence that it can read, and "
+                    "saves your version in backup/")
             raise UsageError(f"{error}{self._where(error, texts)}. {anew}") from None
 
     def _where(self, error: fences.FenceError, texts: Texts) -> str:
@@ -103,7 +103,7 @@ class Target:
 def kept_as(here: Path, kept: list[Path]) -> str:
     """Says where the copies of files are."""
     where = " and ".join(str(path.relative_to(here)) for path in kept)
-    return f" Your {'file as it was' if len(kept) == 1 else 'files as they were'}: {where}." if kept else ""
+    return f" Your previous {'file' if len(kept) == 1 else 'files'}: {where}." if kept else ""
 
 
 def target(name: str) -> Target:
@@ -133,7 +133,7 @@ def edit(lab: str) -> messages.Shown:
     texts, rows = [], []
     for name, fence in found.items():
         file, title = at.lab.file_of(name), at.lab.fences[name].title
-        state = "as it came" if fences.same(fence.body, at.lab.stubs[name]) else "written"
+        state = "not edited yet" if fences.same(fence.body, at.lab.stubs[name]) else "written"
         texts.append([f"{file}:{fence.first}", name, title, state])
         # An editor scrolls no further than it must, and shows the line as its lowest: so the fence's last one, to see all of it.
         line = max(fence.first + 1, fence.last - 1)
@@ -233,16 +233,16 @@ def solve(lab: str, yes: bool = False) -> messages.Shown:
     name = lab if len(at.names) == 1 else at.lab.id
     found = at.found(at.read())
     if at.same_as_kit(found):
-        return messages.Shown(f"{name}: the kit's solution stands in {at.place} already. Nothing was changed.")
-    words = f"This puts the kit's solution of {name} into {at.place}, and your progress notes that you have seen it."
+        return messages.Shown(f"{name}: {at.place} already has the kit's solution. Nothing was changed.")
+    words = f"This writes the kit's solution of {name} into {at.place}, and records in your progress that you have seen it."
     if not at.untouched(found):
         words += " What you wrote there is kept in backup/."
     if not yes and plain_wanted() and _at_a_terminal():
-        yes = input(f"{words} Go on? [y/N] ").strip().lower() in ("y", "yes")
+        yes = input(f"{words} Continue? [y/N] ").strip().lower() in ("y", "yes")
         if not yes:
             return messages.Shown("Nothing was changed.")
     if not yes:
-        how = f'Nothing was changed. To do so: solve("{name}", yes=True), in a shell `dlojz solve --yes {name}`'
+        how = f'Nothing was changed. To confirm: solve("{name}", yes=True), in a shell `dlojz solve --yes {name}`'
         return Question(words, how, f"Put the solution of {name} into {at.place}", lambda: _solve(name))
     return _solve(name)
 
@@ -259,7 +259,7 @@ def _solve(name: str) -> messages.Shown:
     found = at.found(texts)
     events.add(at.here, "looked", at.lab.id, by="solve")
     kept = at.put(texts, {each: at.lab.fences[each].body for each in at.names}, "solve", not at.untouched(found))
-    words = f"{name}: the kit's solution stands in {at.place} now.{kept} Is your editor open? Let it load the file again."
+    words = f"{name}: {at.place} now has the kit's solution.{kept} If the file is open in your editor, reload it."
     bodies = [(each, at.lab.fences[each].body) for each in at.names]
     text = "\n\n".join(f"{each}:\n{_indented(body)}" for each, body in bodies)
     page = "".join(messages.headline(each) + messages.code(body) for each, body in bodies)
@@ -283,10 +283,10 @@ def reset(lab: str, file: bool = False) -> messages.Shown:
     mine = at.read()
     found = at.found(mine)
     if at.untouched(found) and all(found[each].body.strip() == at.lab.stubs[each].strip() for each in at.names):
-        return messages.Shown(f"{name}: its fences in {at.place} are as they were laid down. Nothing was changed.")
+        return messages.Shown(f"{name}: you have not edited its fences in {at.place}. Nothing was changed.")
     kept = at.put(mine, {each: at.lab.stubs[each] for each in at.names}, "reset", True)
     lost = events.note(at.here, "reset", at.lab.id)
-    return messages.Shown(f"{name}: the stub stands in {at.place} again.{kept}").also(lost)
+    return messages.Shown(f"{name}: the stub is back in {at.place}.{kept}").also(lost)
 
 
 def _reset_file(at: Target, name: str) -> str:
@@ -304,16 +304,17 @@ def _reset_file(at: Target, name: str) -> str:
     path.parent.mkdir(exist_ok=True)
     textfile.write_bytes(path, new.encode("utf-8", "surrogateescape"))
     unkept = [events.note(at.here, "reset", lab) for lab in dict.fromkeys(each.split(".")[0] for each in lost)]
-    taken = f" with what you wrote in {', '.join(carried)}" if carried else ""
-    stubs = f" The stub stands in {', '.join(lost)}, whose comments were damaged or gone." if lost else ""
-    return "\n".join([f"{name}: laid out anew{taken}.{stubs}{kept}", *filter(None, unkept[:1])])
+    taken = f", with your code from {', '.join(carried)}" if carried else ""
+    stubs = f" The stub is back in {', '.join(lost)}, whose comments were damaged or missing." if lost else ""
+    return "\n".join([f"{name}: rewritten{taken}.{stubs}{kept}", *filter(None, unkept[:1])])
 
 
 class CaughtUp(messages.Shown):
     """What was done for each lab; ``ready`` where none had to be left alone."""
 
     def __init__(self, goal: str, said: list[str], ready: bool):
-        title = f"Ready for {goal}: what comes before it" if ready else f"Not ready for {goal} yet: mend what was left alone"
+        title = (f"Ready for {goal}: earlier labs are solved" if ready else
+                 f"Not ready for {goal} yet: fix the labs that were left unchanged")
         super().__init__("\n".join([title, *(f"  {line}" for line in said)]), messages.headline(title) + messages.lines(*said))
         self.ready = ready
 
@@ -335,26 +336,26 @@ def catch_up(lab: str) -> messages.Shown:
             texts = at.read()
             found = at.found(texts)
         except UsageError as error:
-            said.append(f"{each.id}: left alone. {error}")
+            said.append(f"{each.id}: left unchanged. {error}")
             ready = False
             continue
         if at.same_as_kit(found) or _was_solved(here, each, found):
-            said.append(f"{each.id}: solved already")
+            said.append(f"{each.id}: already solved")
             continue
         attempted = not at.untouched(found)
         if attempted:
             outcome = check(each.id)
             if outcome:
-                said.append(f"{each.id}: solved already, your way")
+                said.append(f"{each.id}: already solved, your way")
                 continue
             if outcome.exit_code == 2:
-                said.append(f"{each.id}: left alone, because it can't be checked. {outcome}")
+                said.append(f"{each.id}: left unchanged, because it can't be checked. {outcome}")
                 ready = False
                 continue
             texts = at.read()  # a check takes a while
         kept = at.put(texts, {name: fence.body for name, fence in each.fences.items()}, "catch_up", attempted)
         lost = events.note(here, "looked", each.id, by="catch_up")
-        said.append(f"{each.id}: the kit's solution stands in {at.place} now.{kept} {lost}".rstrip())
+        said.append(f"{each.id}: {at.place} now has the kit's solution.{kept} {lost}".rstrip())
     return CaughtUp(goal.id, said, ready)
 
 

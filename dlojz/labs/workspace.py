@@ -109,11 +109,11 @@ def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) 
     if not target.exists():
         textfile.write_bytes(target, ours)
         manifest[name] = _entry(name, now, done)
-        return f"{name}: {'new' if entry is None else 'was missing, a new one is there'}"
+        return f"{name}: {'new' if entry is None else 'was missing, so a new one was written'}"
     theirs = target.read_bytes()
     state = _state(name, theirs)
     if not update and (entry or state is None or state.whole != now.whole):
-        return "" if entry else f"{name}: there is one already, which stays as it is"
+        return "" if entry else f"{name} already exists and stays unchanged"
     if entry and state is not None and state.skeleton == entry.get("offered", {}).get("skeleton"):
         entry = manifest[name] = {**entry, **entry["offered"], "offered": {}}  # the file that we put beside it was taken
     if state is not None and state.whole == now.whole:
@@ -128,10 +128,10 @@ def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) 
         textfile.write_bytes(beside, new)
         offered = {"whole": now.whole, "skeleton": now.skeleton, "fences": now.fences}
         manifest[name] = {**(entry or _entry(name, now, set())), "kit": now.whole, "beside": _hash(new), "offered": offered}
-        outside = " outside of its fences" if entry and state and state.fences and state.skeleton != entry.get("skeleton") else ""
+        outside = " outside its fences" if entry and state and state.fences and state.skeleton != entry.get("skeleton") else ""
         why = f"you have changed it{outside}" if entry else "whether you have changed it is not known"
         place = beside.relative_to(folder).as_posix()
-        return f"{name}: {why}, so it stays; the new one is beside it, {place}" + note.format(f"mv {place} {name}")
+        return f"{name}: {why}, so it stays unchanged; the new version is next to it, {place}" + note.format(f"mv {place} {name}")
     new, kept = merged
     where = None
     if new != theirs:
@@ -142,8 +142,8 @@ def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) 
     if new == theirs:
         return ""
     said = f"{name}: brought up to date"
-    said += f" round what you wrote ({', '.join(kept)})" if kept else ""
-    return said + (f"; the one before is in {where}" if where else "")
+    said += f", with your code kept ({', '.join(kept)})" if kept else ""
+    return said + (f"; the previous version is in {where}" if where else "")
 
 
 def _with_theirs(name: str, ours: bytes, now: _State, theirs: bytes, state: _State | None,
@@ -164,9 +164,9 @@ def _with_theirs(name: str, ours: bytes, now: _State, theirs: bytes, state: _Sta
         content = new.encode(*encoding)
     except UnicodeEncodeError:
         content = new.encode("utf-8", "surrogateescape")
-    note = f", with what you wrote in {', '.join(mine)}" if mine else ""
-    note += f", without {', '.join(lacking)}, whose comments are damaged or gone in yours" if base and lacking else ""
-    return content, f"{note}. Changes outside of fences are in yours alone. To take the new one: {{}}"
+    note = f", with your code from {', '.join(mine)}" if mine else ""
+    note += f", without {', '.join(lacking)}, whose comments are damaged or missing in yours" if base and lacking else ""
+    return content, f"{note}. Your file alone has your changes outside the fences. To use the new version: {{}}"
 
 
 def _merge(name: str, ours: bytes, now: _State, theirs: bytes, state: _State | None,
@@ -205,11 +205,11 @@ def _solve_unwritten(folder: Path, file: str, done: set[str]) -> list[str]:
     for lab in labs:
         for name, solution in lab.fences_in(file).items():
             if name not in found.fences:
-                said.append(f"{file}: {name} is not solved: its fence is gone or damaged, `dlojz diff {lab.id}` says how")
+                said.append(f"{file}: {name} is not solved: its fence is missing or damaged, `dlojz diff {lab.id}` says how")
             elif fences.same(found[name].body, lab.stubs[name]):
                 new[name] = solution.body
             elif not fences.same(found[name].body, solution.body):
-                said.append(f"{file}: {name} holds something of yours, which stays (`dlojz solve {lab.id}` replaces it)")
+                said.append(f"{file}: {name} contains your own code, which stays (`dlojz solve {lab.id}` replaces it)")
     if new:
         content.write(fences.replace(content.text, new, file, known))
         said.append(f"{file}: solved {', '.join(new)}")
@@ -265,19 +265,19 @@ def _entry(name: str, state: _State, done: set[str]) -> dict:
 
 def _read_manifest(folder: Path) -> tuple[dict, str]:
     """What was laid down, and a line where that is lost: then a file stays unless it is what the kit would lay down."""
-    lost = f"{MANIFEST}, the list of what was laid down, {{}}: files stay that are not what the kit lays down now"
+    lost = f"{MANIFEST}, the list of the files that the kit wrote, {{}}: files that differ from the kit's stay unchanged"
     try:
         content = json.loads((folder / MANIFEST).read_bytes())
         found = {name: entry for name, entry in content["files"].items() if isinstance(entry, dict) and entry}
         return found, "" if len(found) == len(content["files"]) else lost.format("could be read in part only")
     except FileNotFoundError:
-        return {}, lost.format("is gone") if (folder / MARKER).exists() else ""
+        return {}, lost.format("is missing") if (folder / MARKER).exists() else ""
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}, lost.format("could not be read")
 
 
 def _write_manifest(folder: Path, manifest: dict) -> None:
-    text = json.dumps({"about": "what `dlojz workspace` laid down", "files": manifest}, indent=1)
+    text = json.dumps({"about": "what `dlojz workspace` wrote", "files": manifest}, indent=1)
     textfile.write_bytes(folder / MANIFEST, text.encode())
 
 

@@ -7,7 +7,7 @@
 
 The defaults are a plain, slow, correct loop. Each switch is a technique, in lines of its own between `# >>>` and `# <<<`.
 What a run measured is in record.jsonl in its folder (--run-dir, else $DLOJZ_RUN, else a new runs/train-NNN).
-Exit codes: 0, 2 wrong usage, 75 stopped by a signal with a checkpoint (go on with --resume), else 1; torchrun's own is then 1.
+Exit codes: 0, 2 wrong usage, 75 stopped by a signal with a checkpoint (continue with --resume), else 1; torchrun's own is then 1.
 """
 
 import argparse

@@ -76,5 +76,5 @@ def _held_by(handle: int) -> str:
     if pid is None:
         return f"{_name(pid)}: look for a dlojz or a notebook that hangs, on each machine that shares this folder, and end it"
     if processes.stopped(pid):
-        return f"{_name(pid)}: let it go on (kill -CONT {pid}) or end it (kill -9 {pid})"
-    return f"{_name(pid)}: wait until it is done, or end it if it hangs (kill {pid})"
+        return f"{_name(pid)}: let it continue (kill -CONT {pid}) or kill it (kill -9 {pid})"
+    return f"{_name(pid)}: wait for it, or kill it if it hangs (kill {pid})"

@@ -34,7 +34,7 @@ def seconds(limit: int | str) -> int:
     text = str(limit).strip() if isinstance(limit, (int, str)) and not isinstance(limit, bool) else ""
     match = re.fullmatch(r"(?:(\d{1,3})-)?(\d{1,6})(?::(\d{1,4}))?(?::(\d{1,4}))?", text, re.ASCII)
     if not match:
-        raise UsageError(f"{limit!r} is no time limit: use {TIME_FORMS}")
+        raise UsageError(f"{limit!r} is not a time limit: use {TIME_FORMS}")
     days, *rest = match.groups()
     numbers = [int(number) for number in rest if number is not None]
     if days is not None:
@@ -45,7 +45,7 @@ def seconds(limit: int | str) -> int:
         hours, (minutes, secs) = 0, [*numbers, 0][:2]
     total = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + secs
     if not 0 < total <= 365 * 86400:
-        raise UsageError(f"{limit!r} is no time limit: it must be more than nothing and at most a year")
+        raise UsageError(f"{limit!r} is not a time limit: it must be above 0 and at most a year")
     return total
 
 
@@ -195,7 +195,7 @@ def parse(text: str, name: str, source: Path | None = None) -> Site:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{label} is no TOML: {error}") from None
+        raise UsageError(f"{label} is not valid TOML: {error}") from None
     site = _build(Site, table, (), _Where(label, text), name=name, source=source)
     _consistent(site, _Where(label, text))
     return site
@@ -226,7 +226,7 @@ def _build(kind, table: dict, keys: tuple[str, ...], where: _Where, **filled):
             for inner, content in value.items():
                 path = (*keys, key, inner)
                 if not re.fullmatch(r"[\w.@+-]+", inner):
-                    raise where.wrong(path, f"{inner!r} is no name for an entry of {key}: letters, digits and _ . - only")
+                    raise where.wrong(path, f"{inner!r} is not a name for an entry of {key}: letters, digits and _ . - only")
                 if not isinstance(content, dict):
                     raise where.wrong(path, f"{inner} must be a table: [{'.'.join(path)}]")
                 values[key][inner] = _build(rule["table"], content, path, where, name=inner)

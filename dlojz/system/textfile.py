@@ -84,7 +84,7 @@ def write_bytes(path: Path, content: bytes) -> None:
                 os.unlink(beside)
             raise
     except OSError as error:
-        mend = "Make room or mend its permissions; nothing was changed"
+        mend = "Free some space or fix its permissions; nothing was changed"
         raise UsageError(f"cannot write {path}: {error.strerror}. {mend}") from None
 
 

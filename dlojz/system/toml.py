@@ -63,7 +63,7 @@ def load(kind, file: Path, **filled):
     try:
         parsed = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{file} is no TOML: {error}") from None
+        raise UsageError(f"{file} is not valid TOML: {error}") from None
     return _build(kind, parsed, (), file, content, filled)
 
 

@@ -21,7 +21,7 @@ def find(start: Path | str | None = None) -> Path:
     if chosen and start is None:
         folder = Path(chosen).expanduser().resolve()
         if not (folder / MARKER).is_file():
-            raise UsageError(f"DLOJZ_WORKSPACE is {folder}, which is no workspace: make one with `dlojz workspace {chosen}`")
+            raise UsageError(f"DLOJZ_WORKSPACE is {folder}, which is not a workspace: make one with `dlojz workspace {chosen}`")
         return folder
     try:
         here = Path(start or Path.cwd()).resolve()
@@ -69,4 +69,4 @@ def _release(text: str) -> tuple[int, ...]:
 def emptied(name: str) -> UsageError:
     """The error for a script of the course in which nothing is left: how to get it back."""
     return UsageError(f"{name} is empty. If your editor still shows what you wrote, save it again, or look for a copy in "
-                      f"backup/; `rm {shlex.quote(name)} && dlojz workspace` lays it out anew, as it was at first")
+                      f"backup/; `rm {shlex.quote(name)} && dlojz workspace` recreates it as new")

@@ -67,7 +67,7 @@ def _launch(facts: Facts) -> list[Try]:
             "profile Python: python -m cProfile -s tottime SCRIPT, or py-spy, names the functions that fill the hole"
         return [Try(named), Try("is something made, read or written in the loop? Batches: in the workers of a DataLoader. "
                                 "Checkpoints and logs: less often")]
-    more = "more to do for each call: a larger --batch-size, one operator on a whole tensor in place of a loop over its parts"
+    more = "more to do for each call: a larger --batch-size, one operator on a whole tensor instead of a loop over its parts"
     return [Try(more),
             Try("fewer launches (with CUDA graphs: one for all)", ("--compile reduce-overhead", "--fused")),
             Try("less Python between operators: cProfile or py-spy says where it is spent")]
@@ -86,8 +86,8 @@ def _synchronisation(facts: Facts) -> list[Try]:
 
 def _communication(facts: Facts) -> list[Try]:
     if waiting(facts):
-        return [Try("look for the process that comes late, and for what it does: trace another rank, time its loader"),
-                Try("share the work out evenly: as many batches, as large, for each process; less that only one of them does "
+        return [Try("find the slow process and what it does: trace another rank, time its loader"),
+                Try("split the work evenly: the same number of equal batches per process, and less work for one process alone "
                     "(validation, checkpoints)")]
     return [Try("send less often: a larger --batch-size, or --accumulate N under no_sync"),
             Try("send fewer bytes: gradients in bf16 (a DDP communication hook); send them beside the backward pass (buckets)")]
@@ -128,7 +128,7 @@ def _arithmetic(facts: Facts) -> list[Try]:
         layout = [Try("the layout that tensor cores want for convolutions", ("--channels-last",))] if images else []
         by_size = sum(row.seconds for row in facts.missed if row.why.startswith(ODD_SIZES))
         return [sizes, *layout, fewer] if by_size >= 0.5 * missed else [cores, *layout, sizes, fewer]
-    return [Try("this GPU does what it can: more GPUs, or a model with fewer operations"),
+    return [Try("this GPU is at its limit: use more GPUs, or a model with fewer operations"),
             Try("the best kernels for the sizes at hand", ("--compile max-autotune", *(["--channels-last"] if images else []))),
             fewer]
 

@@ -58,7 +58,7 @@ ON_A_CPU = {
     "launch": "calls and Python take the time, not the work in them",
     "synchronisation": "values are read out of tensors one by one; a GPU would be waited for each time",
 }
-A_HOLE = "a hole in the trace: what takes the time is in no operator"
+A_HOLE = "a gap in the trace: the time is spent outside of any operator"
 GOES_TO = {"loader": "loading and sending batches", "launch": "launches", "synchronisation": "synchronisations",
            "communication": "communication"}
 
@@ -89,7 +89,7 @@ def analyse(trace: Trace) -> Facts:
     """Everything the views and the diagnosis need. Raises UsageError where no time passes in a trace."""
     if not (trace.calls or trace.work) or trace.end <= trace.begin:
         raise UsageError(f"{trace.path} holds no operator and no kernel that takes time: profile again (--profile), and let the "
-                         "run come to its end")
+                         "run finish")
     return of_gpu(trace) if trace.on_gpu else of_cpu(trace)
 
 
@@ -235,7 +235,7 @@ def _synchronisation(facts: Facts) -> list[str]:
         said = f"values are read out of tensors {_times(facts.reads.count, facts.per)} (aten::item){where}"
         return [said + (f", in {some(facts.updates, 'update')}" if not facts.marked else ""), *_calls(facts)]
     lost = waits(facts)["synchronisation"] * facts.seconds
-    out = [f"{_of(facts, lost)}: the GPU runs dry because the CPU had to wait for it before it could go on"]
+    out = [f"{_of(facts, lost)}: the GPU is idle because the CPU waited for it before launching more"]
     times = sum(row.count for row in facts.syncs)
     out.append(f"the CPU waits for the GPU {_times(times, facts.per)}, {_ms(sum(row.seconds for row in facts.syncs))} in all")
     out += [f"asked for by {said_sync(row, facts.per)}" for row in facts.syncs[:3]]
@@ -245,7 +245,7 @@ def _synchronisation(facts: Facts) -> list[str]:
 
 
 def said_sync(row: Sync, per: str) -> str:
-    """``aten::item in forward, 20 times a step, 3.1 ms of waiting (train.py(12): train)``"""
+    """``aten::item in forward, 20 times per step, 3.1 ms of waiting (train.py(12): train)``"""
     where = f" in {row.where}" if row.where else ""
     line = f" ({row.line})" if row.line else ""
     return f"{row.asked}{where}, {_times(row.count, per)}, {_ms(row.seconds)} of waiting{line}"
@@ -269,7 +269,7 @@ def _communication(facts: Facts) -> list[str]:
 
 def _work(facts: Facts) -> list[str]:
     who = "the GPU" if facts.on_gpu else "the CPU"
-    out = [f"{who} computes {_of(facts, facts.shares['compute'])}: no wait takes so much that it comes first"]
+    out = [f"{who} computes {_of(facts, facts.shares['compute'])}: no kind of waiting takes more"]
     part = by_memory(facts)
     products_, rest = words.share(1 - part), words.share(part)
     out.append(f"{products_} of that in convolutions and matrix products that arithmetic limits, {rest} in what waits for memory")
@@ -335,13 +335,13 @@ def unknown(facts: Facts) -> list[str]:
     """What this trace cannot tell."""
     out = []
     if not facts.on_gpu:
-        out.append("how long a GPU would stand still for launches and synchronisations: a CPU computes in the call itself, so "
-                   "only the trace of a GPU can tell")
+        out.append("how long a GPU would be idle for launches and synchronisations: a CPU computes inside the call, so only a "
+                   "GPU's trace shows it")
         out.append("memory or arithmetic is told by the kind of operator here, not measured")
     elif facts.arithmetic and not facts.achieved:
         out.append("whether convolutions and products wait for memory: their sizes are not recorded (record_shapes=True)")
     elif facts.achieved and not facts.achieved.get("peak"):
-        out.append(f"whether convolutions and products wait for memory: what {facts.trace.device} can at most is not known here")
+        out.append(f"whether convolutions and products wait for memory: the peak of {facts.trace.device} is not known here")
     if facts.trace.world_size > 1:
         what = "which process comes late" if waiting(facts) else "whether a collective is slow or waits for another process"
         out.append(f"{what}: this trace is of rank {facts.trace.rank} alone")

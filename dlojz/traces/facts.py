@@ -186,7 +186,7 @@ class Facts:
     @property
     def per(self) -> str:
         """What a number counts for."""
-        return "a step" if self.marked else "in all"
+        return "per step" if self.marked else "in all"
 
     @property
     def whole(self) -> str:
@@ -232,8 +232,8 @@ class Facts:
     @property
     def notes(self) -> list[str]:
         """What to know before believing the numbers."""
-        left = f"{self.interrupted} of {len(self.trace.steps)} steps did their work more than {INTERRUPTED} times as slowly as " \
-               "the one in the middle, as if something else had the cores: they are left out"
+        left = f"{self.interrupted} of {len(self.trace.steps)} steps were more than {INTERRUPTED} times slower than the " \
+               "median, probably because other programs used the cores: they are left out"
         cold = "the first step since the profiler began is among them, without a warm-up: what happens only once is in the " \
                "numbers"
         first = any(step.number == 0 and (self.on_gpu or intervals.holds(self.spans, step.begin)) for step in self.trace.steps)

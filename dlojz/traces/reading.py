@@ -194,17 +194,17 @@ def read(path: Path | str) -> Trace:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
     except EOFError:
-        raise UsageError(f"{path} is no trace of torch.profiler: it has no \"traceEvents\"") from None
+        raise UsageError(f"{path} is not a trace of torch.profiler: it has no \"traceEvents\"") from None
     finally:
         if collecting:
             gc.enable()
     trace = builder.trace(source)
     if not trace.events:
         cut = " and broke off before the first event" if source.torn else ""
-        raise UsageError(f"{path} has no events{cut}: profile again (--profile), and let the run come to its end")
+        raise UsageError(f"{path} has no events{cut}: profile again (--profile), and let the run finish")
     if trace.torn and trace.devices and not trace.work:
         raise UsageError(f"{path} {trace.torn} before the first kernel: what the GPU did is not in it. Profile again "
-                         "(--profile), and let the run come to its end")
+                         "(--profile), and let the run finish")
     return trace
 
 

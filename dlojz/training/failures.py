@@ -61,14 +61,14 @@ def explain(error: BaseException, memory: dict | None = None) -> dict:
         return lost_rank(*lost_ranks.lost(ROLL_CALL), said[:300])
     if isinstance(error, RuntimeError) and "DataLoader worker" in message:
         return {"kind": "data", "message": message[:300],
-                "advice": "Most often the memory or /dev/shm was full: take fewer --num-workers or a smaller --prefetch-factor."}
+                "advice": "Usually memory or /dev/shm is full: use fewer --num-workers or a smaller --prefetch-factor."}
     if isinstance(error, OSError) and error.errno in DISK:
         folder = os.path.dirname(error.filename) if isinstance(error.filename, str) else ""
         return {"kind": "disk", "message": message, "advice": f"{_disk_advice(error.errno, folder or 'the file system')}."}
     said = f"{kind}: {message[:300]}"
     if "Expected more than 1 value per channel" in message:
         return {"kind": "usage", "message": message[:300],
-                "advice": "Batch norm needs more than one value a channel: --drop-last, a larger --batch-size or --image-size."}
+                "advice": "Batch norm needs more than one value per channel: --drop-last, a larger --batch-size or --image-size."}
     if "Expected to have finished reduction in the prior iteration" in message:
         without = re.search(r"Parameter indices which did not receive grad for rank \d+: [\d ]*\d", message)
         which = f" {without[0]}." if without else ""
@@ -91,7 +91,7 @@ def lost_rank(lost: dict[int, str], over: set[int], message: str = "") -> dict:
     """The fields of an ``error`` event for ranks that are lost, with what `rollcall` knows of them; ``message``: how it was
     noticed."""
     found = {"kind": "lost_rank", "message": message,
-             "advice": "Another process of this job ended or hangs: look for the first error in its part of the log."}
+             "advice": "Another rank died or hangs: look for the first error in its part of the log."}
     if lost:
         named = "; ".join(f"rank {rank} {words}" for rank, words in sorted(lost.items())[:4])
         found |= {"message": f"{named}. {message}".strip(), "lost": sorted(lost)}
@@ -101,8 +101,9 @@ def lost_rank(lost: dict[int, str], over: set[int], message: str = "") -> dict:
         return found
     if over:
         ranks = f"rank{'s' * (len(over) > 1)} {', '.join(map(str, sorted(over)[:8]))}"
-        return found | {"message": f"{ranks} had ended already, without an error. {message}".strip(), "lost": sorted(over),
-                        "advice": "All processes need the same number of steps: give them as many batches, or join them."}
+        return found | {"message": f"{ranks} had already exited, without an error. {message}".strip(), "lost": sorted(over),
+                        "advice": "All processes need the same number of steps: give each the same number of batches, or "
+                                  "use `Join`."}
     return found
 
 
@@ -126,7 +127,7 @@ def _is_out_of_memory(error) -> bool:
 
 
 def _memory_advice(memory) -> dict:
-    smaller = "Take a smaller --batch-size, half precision (--amp), or --checkpoint-activations."
+    smaller = "Use a smaller --batch-size, half precision (--amp), or --checkpoint-activations."
     if not memory:
         return {"advice": smaller}
     unused = memory["reserved"] - memory["allocated"]
@@ -169,7 +170,7 @@ def reported():
         procs = distributed.processes()
         rank, world = procs.rank, procs.world_size
         record.errors_only = rank > 0
-        _give_up = lambda lost, over: _end_with(lost, over, record, rank)
+        _give_up = lambda lost, over: _end_with(lost, over, record, rank)  # noqa: E731
         yield procs, record
         lost_ranks.leave()
         if world == 1:
@@ -212,7 +213,7 @@ def _end_with(lost: dict[int, str], over: set[int], record: Writer, rank: int) -
     """Ends this process from a thread: its main thread waits for a rank that is lost, and does not hear of it."""
     lost_ranks.leave()
     if rank not in lost:
-        _report(lost_rank(lost, over, "" if lost else "This process waits for them all the same."), record, rank)
+        _report(lost_rank(lost, over, "" if lost else "This process still waits for them."), record, rank)
     record.write("end", flush=True, status="failed")
     record.flush()
     _end_workers()
@@ -296,8 +297,8 @@ class Watch:
             raise self._lost(self.lost[-1])
 
     def _lost(self, step: int) -> StopTraining:
-        return StopTraining("nan_loss", f"the loss is not a number since step {self.lost[0]}.",
-                            "Lower --lr, add --clip-grad 1, or use bf16 in place of fp16.", step=step)
+        return StopTraining("nan_loss", f"the loss is NaN or infinite from step {self.lost[0]} on.",
+                            "Lower --lr, add --clip-grad 1, or use bf16 instead of fp16.", step=step)
 
 
 def trace_writer(path: Path, record: Writer):
@@ -337,9 +338,9 @@ def _unwritten(error: BaseException, path: Path) -> tuple[str, str, str]:
     if number in DISK:
         return "disk", _reason(error), _disk_advice(number, folder)
     if number in (errno.EACCES, errno.EPERM):
-        return "usage", _reason(error), f"Mend the permissions of {folder}, or take another folder"
+        return "usage", _reason(error), f"Fix the permissions of {folder}, or use another folder"
     if not os.path.isdir(folder):
-        missing = "is no folder" if os.path.lexists(folder) else "is not there"
+        missing = "is not a folder" if os.path.lexists(folder) else "is not there"
         return "usage", f"{folder} {missing}", "Make that folder first, or name a file in one that is there"
     if os.path.isdir(path):
         return "usage", f"{path} is a folder", "Name a file"
@@ -350,7 +351,7 @@ def _disk_advice(number: int, folder: Path | str) -> str:
     """What to do about one of `DISK`."""
     return {errno.EROFS: f"{folder} is mounted read-only: take another folder",
             errno.EDQUOT: f"Your quota is used up: free some space in {folder}",
-            errno.EFBIG: "A file may not become that large here: see `ulimit -f`, or take another folder",
+            errno.EFBIG: "A file may not become that large here: see `ulimit -f`, or use another folder",
             errno.ENOSPC: f"Free some space in {folder}",
             }.get(number, f"{folder} does not answer as it should: take another folder, and tell those who run the machine")
 
@@ -406,4 +407,4 @@ def read_safely(path: Path, read):
             return read(file)
     except (OSError, RuntimeError, ValueError, EOFError, LookupError, pickle.UnpicklingError) as error:
         reason = _reason(error)[:100]
-        raise UsageError(f"{path} cannot be read ({reason}): delete it to begin anew, or take another --run-dir") from None
+        raise UsageError(f"{path} cannot be read ({reason}): delete it to start again, or use another --run-dir") from None

@@ -30,7 +30,7 @@ EVERY = 1.0  # seconds between two signs of life
 SILENCE = 60.0  # without one: the process is stopped, or its node is gone
 PATIENCE = float(os.environ.get("DLOJZ_PATIENCE") or 600.0)  # nobody moves, and one is behind the others: NCCL waits as long
 GRACE = 15.0  # for a process to fail by itself once another is lost; torchrun kills it after 30, srun (as we call it) after 60
-WORDLESS = "ended without a word, as a process does that was killed"
+WORDLESS = "died without an error message; it was probably killed"
 
 _roll: Roll | None = None
 
@@ -173,7 +173,7 @@ class Roll:
             if asleep:  # so was this process: a scheduler may stop all processes of a job for a while
                 peer.heard = peer.since = now
             if now > peer.heard + SILENCE and peer.rank not in self.over:
-                self._lose({peer.rank: f"{peer.where}has given no sign of life for {SILENCE:.0f} seconds"})
+                self._lose({peer.rank: f"{peer.where}has not responded for {SILENCE:.0f} seconds"})
         peers = [self._me, *(peer for peer in peers if peer.rank not in self.over)]
         waited = now - max(peer.since for peer in peers)
         if waited > self.patience:

@@ -132,7 +132,7 @@ def refuse_shape(args, images: int) -> None:
     trouble = _trouble(args.model, args.image_size, images)
     if ONE_VALUE in trouble and not args.sync_bn:
         which = "--batch-size 1" if args.batch_size == 1 else "the last batch of an epoch has one image, which"
-        raise UsageError(f"{which} leaves batch norm one value a channel in {args.model} at {args.image_size} pixels: "
+        raise UsageError(f"{which} leaves batch norm one value per channel in {args.model} at {args.image_size} pixels: "
                          f"take {'' if args.batch_size == 1 else '--drop-last, '}another --batch-size or a larger --image-size")
     if any(words in trouble for words in TOO_SMALL):
         low, enough = args.image_size, ALL_TAKE

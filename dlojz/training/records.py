@@ -158,7 +158,7 @@ class Writer:
             if self.failed is None:
                 reason = error.strerror or error
                 with contextlib.suppress(OSError):  # the log may be on the same disk
-                    print(f"dlojz: the record cannot be written ({reason}); the run goes on, {self.path} is incomplete.",
+                    print(f"dlojz: the record cannot be written ({reason}); the run continues, {self.path} is incomplete.",
                           file=sys.stderr, flush=True)
             self.failed = error
             del self._lines[:-10_000]  # a disk that stays full must not fill the memory instead

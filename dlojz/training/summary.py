@@ -88,8 +88,8 @@ def disturbed(record: Record) -> str:
     longest = f"{max(slow):.3g} s" if max(slow) >= 1 else f"{max(slow) * 1000:.3g} ms"
     usual = f"{middle:.3g} s" if middle >= 1 else f"{middle * 1000:.3g} ms"
     many = "1 step" if len(slow) == 1 else f"{len(slow)} steps"
-    return (f"{many} of {len(steps)} took up to {longest}, where most take {usual}: the averages are no fair measure. Was the "
-            "machine busy with something else meanwhile? Run it once more (again=True).")
+    return (f"{many} of {len(steps)} took up to {longest}; most took {usual}. The averages are not reliable: was the machine "
+            "busy with something else? Run it again (again=True).")
 
 
 NO_TRACE = "no trace: "  # how `failures.trace_writer` begins the message of a trace that could not be written
@@ -125,31 +125,32 @@ def text(record: Record) -> str:
     version, warmup = start.get("versions", {}).get("torch"), record.timed_start.get("warmup_steps")
     pixels = f", {start['image_size']} px" if start.get("image_size") else ""  # the scripts of the hunt have none
     lines = [
-        f"{start.get('model')}{pixels}, {start.get('world_size')} x {start.get('batch_size')} images a step, "
+        f"{start.get('model')}{pixels}, {start.get('world_size')} x {start.get('batch_size')} images per step, "
         f"{_count(start.get('parameters', 0))} parameters",
         f"on {machine.get('gpu') or machine.get('cpu')}, {machine.get('cores_allowed')} cores, torch {version}",
         f"steps             {done} of {total}, {found.get('timed_steps', 0)} timed (the first {warmup} are warm-up)",
     ]
     if "images_per_second" in found:
-        lines.append(f"throughput        {found['images_per_second']:.1f} images/s, {found['step_seconds'] * 1000:.1f} ms a step")
+        speed = f"{found['images_per_second']:.1f} images/s, {found['step_seconds'] * 1000:.1f} ms per step"
+        lines.append(f"throughput        {speed}")
     if "forward" in found:
         parts = ", ".join(f"{phase} {found[phase] / found['step_seconds']:.0%}" for phase in PHASES if phase in found)
         lines.append(f"a step            {parts}")
     if "loading" in found:
-        lines.append(f"loading           the process waited {found['loading'] * 1000:.1f} ms a step for its loader")
+        lines.append(f"loading           the process waited {found['loading'] * 1000:.1f} ms per step for its loader")
     if "idle" in found and "device_images_per_second" in found:
-        lines.append(f"the device alone  {found['device_images_per_second']:.1f} images/s, were every batch there in time")
+        lines.append(f"the device alone  {found['device_images_per_second']:.1f} images/s, if every batch were ready in time")
     if "first_step_seconds" in found:
         lines.append(f"first step        {found['first_step_seconds']:.2f} s")
     if "memory_allocated" in found:
         whole = f" of {machine['gpu_memory'] / 1e9:.1f}" if machine.get("gpu_memory") else ""
         held = f", {found['memory_reserved'] / 1e9:.2f} reserved{whole}" if "memory_reserved" in found else ""
-        lines.append(f"GPU memory        {found['memory_allocated'] / 1e9:.2f} GB at most{held}")
+        lines.append(f"GPU memory        {found['memory_allocated'] / 1e9:.2f} GB at peak{held}")
     if "host_memory" in found:
-        lines.append(f"host memory       {found['host_memory'] / 1e9:.2f} GB at most")
+        lines.append(f"host memory       {found['host_memory'] / 1e9:.2f} GB at peak")
     if machine.get("device") == "cuda":
         known = "power" in found and "joules_per_image" in found
-        measured = f"{found['power']:.0f} W, {found['joules_per_image']:.3f} J an image" if known else "not measured"
+        measured = f"{found['power']:.0f} W, {found['joules_per_image']:.3f} J per image" if known else "not measured"
         lines.append(f"power             {measured}")
     if {"validation_loss", "validation_accuracy", "validation_images"} <= found.keys():
         lines.append(f"validation        loss {found['validation_loss']:.4f}, accuracy {found['validation_accuracy']:.1%} "
@@ -160,7 +161,7 @@ def text(record: Record) -> str:
         if not (why and str(error.get("message")).startswith(NO_TRACE)):
             lines.append(f"{error.get('kind', 'error'):<17} {error.get('message')} {error.get('advice', '')}".rstrip())
     if record.end is None:
-        lines.append("not ended         the run goes on, or it was killed")
+        lines.append("not finished      still running, or killed")
     elif record.end.get("status") != "completed":
         lines.append(f"ended             {record.end.get('status')}")
     return "\n".join(lines)

@@ -30,6 +30,6 @@ def todo(lab: str) -> None:
     _said.add(lab)
     caller = sys._getframe(1)
     file, line = Path(caller.f_code.co_filename).name, caller.f_lineno
-    message = f"{lab} is not written yet ({file}, line {line}): this run goes without it"
+    message = f"{lab} is not written yet ({file}, line {line}): this run continues without it"
     print(f"todo: {message}", flush=True)
     records.note("todo", lab=lab, file=file, line=line, message=message)

@@ -78,7 +78,7 @@ class Training:
             place = checkpoint.load(path, parts, sums, self._fixed, self.procs.rank)
             self.step, self.epoch, self.position = place["step"], place["epoch"], place["position"]
             if self.step and checkpoint.nothing_left(path, self.step, total_steps):
-                self.say(f"all {total_steps} steps are done already: give more --epochs or --test-steps to go on")
+                self.say(f"all {total_steps} steps are done already: give more --epochs or --test-steps to continue")
                 sys.exit(0)
         elif args.resume:
             notes.append("--resume has no effect: there is no checkpoint in the run's folder yet")

@@ -224,29 +224,23 @@ class Boxes:
         return all(box[1] <= other[0] or other[1] <= box[0] or box[3] <= other[2] or other[3] <= box[2] for other in self.taken)
 
     def say(self, place: tuple[float, float], words: str, align: str = "center", bold: bool = False, colour: str = INK,
-            opacity: float = 1.0, size: float = SMALL, tip: str = "") -> bool:
+            opacity: float = 1.0, size: float = SMALL) -> bool:
         """Write at this place where it is free; whether it was."""
         if not words or not all(map(math.isfinite, place)) or not self.fits(place, words, align, size):
             return False
         across = wide(words, size)
         left = place[0] - {"left": 0.0, "center": across / 2, "right": across}[align]
         self.taken.append((left, left + across, place[1] - 2, place[1] + size - 2))
-        self.axes.annotate(words, (0, 0), xycoords="axes pixels", xytext=place, textcoords="axes pixels", ha=align, va="baseline",
-                           color=ink(colour), alpha=opacity, fontsize=size, fontweight="bold" if bold else "normal",
-                           parse_math=False, annotation_clip=False, gid=tip or None)
+        write(self.axes, place, words, align, bold, colour, opacity, size)
         return True
 
 
-def blank(axes) -> None:
-    """Nothing but what the forms draw themselves, whatever the user's settings are."""
-    axes.set_facecolor("none")
-    axes.set_axisbelow(True)
-    axes.grid(False)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.minorticks_off()
+def write(axes, place: tuple[float, float], words: str, align: str = "center", bold: bool = False, colour: str = INK,
+          opacity: float = 1.0, size: float = SMALL) -> None:
+    """Words at these pixels from the lower left corner of the axes."""
+    from .svg_renderer import Words
+
+    axes.add_artist(Words(place, words, size, align, bold, colour, opacity))
 
 
 def stroke(axes, xs, ys, colour: str, width: float = 1.0, alpha: float = 1.0, dash: Sequence[float] = (), tip: str = "",
@@ -304,7 +298,6 @@ def scaled(axes, series, marks, rules, log: str, x_range, y_range) -> None:
             low, high = min(0.0, low), high + 0.06 * (high - min(0.0, low))
         low, high = asked or (low, high)
         limit(low, high if high > low else low + max(1.0, abs(low)))
-    axes.minorticks_off()
 
 
 def ticks(low: float, high: float, most: int, log: bool, whole: bool = False) -> list[float]:
@@ -322,13 +315,14 @@ def ticks(low: float, high: float, most: int, log: bool, whole: bool = False) ->
 
 
 def ticks_y(axes, say: Callable) -> None:
+    """Ticks to the left, with faint lines across."""
+    boxes = Boxes(axes)
     low, high = axes.get_ylim()
     log = axes.get_yscale() == "log"
     values = ticks(low, high, max(2, round(axes.bbox.height / 40)), log)
-    axes.set_yticks(values, [say(value) for value in values], fontsize=SMALL, color=ink(INK), alpha=0.8, parse_math=False)
-    axes.tick_params(axis="y", length=0, pad=8)
     for value in values:
         stroke(axes, axes.get_xlim(), (value, value), INK, alpha=0.3 if value == low else 0.13)
+        write(axes, (-8, boxes.at(axes.get_xlim()[0], value)[1] - 4), say(value), "right", opacity=0.8)
 
 
 def ticks_x(axes, title: str, values: Sequence[float] | None, say: Callable, whole: bool = False) -> None:
@@ -336,25 +330,18 @@ def ticks_x(axes, title: str, values: Sequence[float] | None, say: Callable, who
     low, high = axes.get_xlim()
     log = axes.get_xscale() == "log"
     values = ticks(low, high, max(2, min(9, round(axes.bbox.width / 70))), log, whole) if values is None else values
-    boxes, kept, last = Boxes(axes), [], -math.inf
+    boxes, last = Boxes(axes), -math.inf
     for value in sorted(set(values)):
         if not low <= value <= high:
             continue
         px, half = boxes.at(value, axes.get_ylim()[0])[0], wide(say(value)) / 2
         if px - half >= last + 6:
-            kept.append(value)
             last = px + half
-    axes.set_xticks(kept, [say(value) for value in kept], fontsize=SMALL, color=ink(INK), alpha=0.8, parse_math=False)
-    axes.tick_params(axis="x", length=4, pad=4, color=(*ink_rgb(), 0.4), width=1, bottom=True)
+            stroke(axes, (px, px), (0, -4), INK, alpha=0.4, clip=False, of_axes=True)
+            write(axes, (px, -17), say(value), opacity=0.8)
     stroke(axes, (0, axes.bbox.width), (0, 0), INK, alpha=0.4, clip=False, of_axes=True)
     if title:
         boxes.say((axes.bbox.width / 2, -36), title, opacity=0.8)
-
-
-def ink_rgb() -> tuple[float, float, float]:
-    from matplotlib.colors import to_rgb
-
-    return to_rgb(ink(INK))
 
 
 def line_of(axes, line: Line, dash: tuple[float, ...]) -> None:

@@ -36,7 +36,6 @@ from .axes import (
     Rule,
     Span,
     above_axis,
-    blank,
     box,
     bracket_of,
     clock,
@@ -118,7 +117,7 @@ class Chart:
                     x, y, wide = column * across + left, top + above, max(1.0, across - left - right)
                     box = (x / self.width, 1 - (y + panel.height) / tall, wide / self.width, panel.height / tall)
                     axes = figure.add_axes(box)
-                    blank(axes)
+                    axes.set_axis_off()
                     panel.draw(axes)
                 top += high
             renderer = SVGRenderer(self.width, tall)
@@ -294,7 +293,6 @@ def bars(rows: Sequence[Bar | tuple], *, unit: str = "", baseline: str | tuple[s
         scale, limits = (axes.set_yscale, axes.set_ylim) if vertical else (axes.set_xscale, axes.set_xlim)
         if log:
             scale("log")
-            blank(axes)
         limits(least, most * (1.15 if vertical else 1.0))
         if vertical:
             axes.set_xlim(-0.6, len(given) - 0.4)

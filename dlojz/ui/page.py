@@ -76,7 +76,7 @@ def write_text(file: str | Path, text: str, example: str) -> Path:
     try:
         path = Path(file).expanduser()
     except TypeError:
-        raise UsageError(f"{type(file).__name__} is no file name: say where to write it, such as {example}") from None
+        raise UsageError(f"{type(file).__name__} is not a file name: say where to write it, such as {example}") from None
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import html
 
+from matplotlib.artist import Artist
 from matplotlib.backend_bases import RendererBase
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D, Bbox
 
-from .axes import STAND_IN, wide
+from .axes import STAND_IN
 from .palette import INK
 
 
@@ -59,21 +60,13 @@ class SVGRenderer(RendererBase):
             if box is None or (box.x0 - 1 <= x <= box.x1 + 1 and box.y0 - 1 <= y <= box.y1 + 1):
                 self._add(f'circle cx="{_number(x)}" cy="{_number(self.height - y)}" r="{_number(radius)}"{look}')
 
-    def draw_text(self, gc, x, y, s, prop, angle, ismath=False, mtext=None):
-        anchor = ""
-        if mtext is not None and not angle:  # the page's font is narrower or wider: the anchor keeps its place
-            x = mtext.get_transform().transform(mtext.get_unitless_position())[0]
-            anchor = {"center": "middle", "right": "end"}.get(mtext.get_ha(), "")
-        anchor = f' text-anchor="{anchor}"' if anchor else ""
-        rgb, alpha = gc.get_rgb(), gc.get_alpha() if gc.get_forced_alpha() else gc.get_rgb()[3]
-        weight = ' font-weight="600"' if prop.get_weight() == "bold" else ""
-        turned = f' transform="rotate({-angle:g} {_number(x)} {_number(y)})"' if angle else ""
-        self.parts.append(f'<text x="{_number(x)}" y="{_number(y)}" font-size="{prop.get_size_in_points():g}"{anchor}{weight}'
-                          f'{_paint("fill", rgb, alpha)}{turned}>{html.escape(s)}</text>')
-
-    def get_text_width_height_descent(self, s, prop, ismath):
-        size = prop.get_size_in_points()
-        return wide(s, size), size, 0.22 * size
+    def write(self, x: float, y: float, words: str, size: float, align: str, bold: bool, colour: str, opacity: float) -> None:
+        """A line of text at these pixels; the anchor keeps its place whether the page's font is narrower or wider."""
+        anchor = {"center": ' text-anchor="middle"', "right": ' text-anchor="end"'}.get(align, "")
+        weight = ' font-weight="600"' if bold else ""
+        faint = f' fill-opacity="{opacity:.3g}"' if opacity < 1 else ""
+        self.parts.append(f'<text x="{_number(x)}" y="{_number(self.height - y)}" font-size="{size:g}"{anchor}{weight} '
+                          f'fill="{colour}"{faint}>{html.escape(words)}</text>')
 
     def get_canvas_width_height(self):
         return self.width, self.height
@@ -126,6 +119,20 @@ class SVGRenderer(RendererBase):
                 out.append(("Q" if code == Path.CURVE3 else "C") + " ".join(" ".join(pair) for pair in pairs))
             last = pairs[-1] if code != Path.CLOSEPOLY else last
         return "".join(out)
+
+
+class Words(Artist):
+    """A line of text, at pixels from the lower left corner of its axes. Matplotlib's own Text looks for a font and measures it:
+    the page's font is another one, and is not known here.
+    """
+
+    def __init__(self, place: tuple[float, float], *look):
+        super().__init__()
+        self.place, self.look = place, look
+        self.set_zorder(3)
+
+    def draw(self, renderer) -> None:
+        renderer.write(self.axes.bbox.x0 + self.place[0], self.axes.bbox.y0 + self.place[1], *self.look)
 
 
 def _paint(what: str, rgb, alpha: float) -> str:

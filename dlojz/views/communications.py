@@ -46,7 +46,7 @@ def communications(job) -> View:
 def none(processes: int | None) -> str:
     """Why a trace holds no collective, of so many processes."""
     if processes == 1:
-        return "one process trained here: there is nobody to send anything to. Run it with more (--gpus 2 or --processes 2)"
+        return "only one process trained here, so nothing was sent. Run it with more (--gpus 2 or --processes 2)"
     if processes is None:
         return "no collective is in the trace, and neither it nor a record says how many processes trained: if it was one, " \
                "run it with more (--gpus 2 or --processes 2)"
@@ -119,9 +119,9 @@ def findings(facts: Facts) -> list[str]:
         buckets = some(len(backward) / steps, "bucket")
         out.append(f"Gradients go in {buckets} {per} beside the backward pass: {inside} of their time is hidden.")
     if waiting(facts):
-        out.append("Most of that is longer than any network takes for these bytes: this process waits for one that comes late.")
+        out.append("Most of these take longer than any network needs for the bytes: this process waits for a slower one.")
     if backends == ["nccl"]:
-        out.append("A kernel of NCCL begins when its own process is there and waits for the others: its time holds both.")
+        out.append("An NCCL kernel starts when its process is ready and then waits for the others: its time includes the wait.")
     if len(known) < len(found):
         out.append("The bytes of some are not recorded: record_shapes=True in torch.profiler.profile.")
     if facts.trace.world_size > 1:
@@ -174,7 +174,7 @@ def _step(facts: Facts) -> str:
         alone = [(first, last) for first, last in intervals.minus(span, facts.compute_spans) if last - first > least]
         lanes.append(Lane(label(one), [*(Span(*both, BESIDE, COLLECTIVE, True, tip) for both in span),
                                        *(Span(*both, ALONE, COLLECTIVE, False, tip) for both in alone)], 16))
-    chart = charts.timeline(lanes, title=f"{name} from near: {words.seconds(end - begin)}", begin=begin, end=end)
+    chart = charts.timeline(lanes, title=f"{name} in detail: {words.seconds(end - begin)}", begin=begin, end=end)
     names = named([name for name in chart.names if name[0] not in (ALONE, BESIDE)])
     left = f", the {len(there) - len(shown)} shortest left out" if len(there) > len(shown) else ""
     how = f"Below, a row for each collective{left}. Solid: nothing is computed beside it. Faint: hidden behind computing."

@@ -206,14 +206,14 @@ def _nothing(run: Run) -> str:
 def _outside(base: Run, found: Sequence[Run]) -> str:
     """What the runs are compared with, where that is no row of the table: its speed, and in what it is unlike all of them."""
     if not base.start:
-        return f"{base.name}, with which these are to be compared: {_nothing(base)}"
+        return f"baseline {base.name}: {_nothing(base)}"
     values = {name: base.start.get("world_size") if name == "processes" else base.args.get(name)
               for name in switches([*found, base])}
     said = [f"{name.replace('_', ' ')} {'off' if words.difference(value) == '-' else words.difference(value)}"
             for name, value in values.items()]
     speed = base.numbers.get("images_per_second")
     said.append("no step of it was timed" if speed is None else f"{words.number(speed)} images/s")
-    return f"{base.name}, with which these are compared: {', '.join(said)}"
+    return f"baseline {base.name}: {', '.join(said)}"
 
 
 def switches(found: Sequence[Run]) -> list[str]:

@@ -89,7 +89,7 @@ def same(found: Sequence[Run]) -> list[str]:
     out = []
     for number, run in enumerate(found):
         if losses[number] and (first := losses.index(losses[number])) != number:
-            out.append(f"{run.name}: each loss is that of {found[first].name}, so their curves lie on each other")
+            out.append(f"{run.name}: the losses equal those of {found[first].name}, so the curves coincide")
     return out
 
 

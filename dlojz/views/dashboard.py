@@ -24,11 +24,11 @@ TITLES = {
     "RUNNING": "running",
     "FAILED": "failed",
     "OUT_OF_MEMORY": "out of memory",
-    "TIMEOUT": "ran into its time limit",
+    "TIMEOUT": "reached its time limit",
     "CANCELLED": "cancelled",
     "NODE_FAIL": "its node failed",
     "STOPPED": "stopped after saving a checkpoint: run it again with --resume",
-    "NOT_ENDED": "not ended: it goes on, or it was killed",
+    "NOT_ENDED": "not finished: still running, or killed",
     "UNKNOWN": "nothing is known about how it ended",
     "COMPLETED": "completed",
 }
@@ -125,7 +125,7 @@ def _written(file: Path) -> bool:
 NO_TIMES = "their seconds or images are not in the record"
 FEW_STEPS = 5  # fewer timed ones say little of what a whole training would take
 LONG_EPOCH, LONG_TRAINING = 10 * 86400, 100 * 86400  # seconds: nobody would train for longer, so it is not said
-MEMORY_ADVICE = "Take a smaller --batch-size, half precision (--amp), or --checkpoint-activations."
+MEMORY_ADVICE = "Use a smaller --batch-size, half precision (--amp), or --checkpoint-activations."
 
 
 def _advice(run: Run) -> str:
@@ -138,9 +138,9 @@ def _advice(run: Run) -> str:
         if limit and total and done > before:
             which = f"of the {total - before:,} steps that were left" if before else f"of {total:,} steps"
             needed = limit + SPARE * (total - done) * _pace(run, limit)
-            return (f"{duration(limit)} were enough for {done - before:,} {which}; all of them need about {duration(needed)}: "
-                    "ask for more time, or do fewer steps.")
-        return "Ask for more time, or do fewer steps."
+            return (f"{duration(limit)} was enough for {done - before:,} {which}; all of them need about {duration(needed)}: "
+                    "request more time, or run fewer steps.")
+        return "Request more time, or run fewer steps."
     return ""
 
 
@@ -195,16 +195,16 @@ def _to_do(run: Run) -> str:
     if run.state in GOING:
         return " yet"
     if run.state in ("FAILED", "OUT_OF_MEMORY"):
-        return f", for it {'failed' if run.state == 'FAILED' else 'ran out of memory'}: mend that first"
+        return f": it {'failed' if run.state == 'FAILED' else 'ran out of memory'}. Fix that first"
     if run.state == "TIMEOUT":
-        return ", for it ran into its time limit: give it more time"
+        return ": it reached its time limit. Give it more time"
     if run.state == "STOPPED":
         return " yet: run it again with --resume"
     if run.job and run.job.never_ran:
-        return ", for it was cancelled before it ran: submit it again"
+        return ": it was cancelled before it started. Submit it again"
     if run.state == "COMPLETED" and run.record.steps:
         warm = all(step.get("warmup") for step in run.record.steps)
-        return ": all of them warm up. Do more steps" if warm else f": {NO_TIMES}"
+        return ": all steps are warm-up. Run more steps" if warm else f": {NO_TIMES}"
     return ": run it again, with submit(…, again=True)"
 
 
@@ -268,10 +268,10 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
     rows = [("run", runs.what(run))]
     if "images_per_second" in found:
         speed = words.number(found["images_per_second"])
-        rows.append(("speed", f"{speed} images/s, {words.seconds(found['step_seconds'])} a step"))
+        rows.append(("speed", f"{speed} images/s, {words.seconds(found['step_seconds'])} per step"))
         if "idle" in found and "device_images_per_second" in found:
             alone = words.number(found["device_images_per_second"])
-            rows.append(("device alone", f"{alone} images/s, were every batch there in time"))
+            rows.append(("device alone", f"{alone} images/s, if every batch were ready in time"))
     else:
         rows.append(("speed", f"no timed steps{' yet' if run.state in GOING else ''}{_untimed(run)}"))
     rows += standing.said
@@ -280,8 +280,8 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
         if parts := phases(run):
             rows.append(("a step", ", ".join(f"{NAMES[name]} {words.share(part)}" for name, part in parts)))
         if "loading" in found:
-            rows.append(("loading", f"the process waits {words.seconds(found['loading'])} a step for its loader "
-                                    f"({words.share(run.share('loading') or 0)} of it)"))
+            rows.append(("loading", f"the process waits {words.seconds(found['loading'])} per step for its loader "
+                                    f"({words.share(run.share('loading') or 0)} of the step)"))
     if "first_step_seconds" in found:
         rows.append(("first step", words.seconds(found["first_step_seconds"])))
     rows += [("devices", devices(run)), ("batch", batch(run)), ("precision", words.precision(args, run.unwritten))]
@@ -340,15 +340,15 @@ def _of_one(run: Run) -> str:
 def memory(run: Run) -> str:
     found = run.numbers
     if not run.on_gpu:
-        return f"{words.gigabytes(found['host_memory'])} of the host at most{_of_one(run)}" if "host_memory" in found \
+        return f"{words.gigabytes(found['host_memory'])} of host memory at peak{_of_one(run)}" if "host_memory" in found \
             else _not_measured(run)
     whole = run.machine.get("gpu_memory")
     card = f" of the card's {words.gigabytes(whole)}" if whole else ""
     if "memory_allocated" not in found:
         if (error := run.error) and "allocated" in error:
-            return f"{words.gigabytes(error['allocated'])}{card} were taken when it broke"
+            return f"{words.gigabytes(error['allocated'])}{card} were allocated when it ran out of memory"
         return _not_measured(run)
-    said = f"{words.gigabytes(found['memory_allocated'])} at most"
+    said = f"{words.gigabytes(found['memory_allocated'])} at peak"
     if "memory_reserved" in found:
         said += f", {words.gigabytes(found['memory_reserved'])} reserved"
         said += f": {words.share(found['memory_reserved'] / whole)}{card}" if whole else ""
@@ -363,7 +363,7 @@ def power(run: Run) -> str:
     found = run.numbers
     if "power" not in found or "joules_per_image" not in found:
         return _not_measured(run) if run.on_gpu else "not measured"
-    return f"{words.number(found['power'])} W, {words.number(found['joules_per_image'])} J an image"
+    return f"{words.number(found['power'])} W, {words.number(found['joules_per_image'])} J per image"
 
 
 def epoch(found: dict, args: dict) -> str:

@@ -138,10 +138,10 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
     if fitted:
         whose = "the model with its gradients and optimizer" + ("" if run.on_gpu else ", Python and its libraries")
         out.append(f"{words.gigabytes(fitted.model)} do not depend on the batch ({whose}); "
-                   f"activations take {words.number(fitted.image / 1e6)} MB an image.")
+                   f"activations take {words.number(fitted.image / 1e6)} MB per image.")
     elif len({_batch(run) for run in known if ended(run)}) > 1:
-        out.append("The runs do not lie on a line that clearly rises: what belongs to the model and what to the batch can't be "
-                   "separated. Batches that are further apart may tell.")
+        out.append("Memory does not clearly rise with the batch, so the model's part and the batch's part cannot be separated. "
+                   "Try batches that differ more.")
     else:
         out.append("Two batch sizes that fit are needed to separate what belongs to the model from what belongs to the batch.")
     if parts := counted(run):
@@ -152,7 +152,7 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
         what = "What the allocator reserves" if run.on_gpu else "The process"
         said = f"{what} would fill {of(run)} {words.gigabytes(limit)} at a batch of about {line.roughly(limit):,}"
         tried = max(_batch(run) for run in known)
-        far = f", if it went on so: no batch above {tried:,} was tried" if line.largest(limit) > WIDE * tried else ""
+        far = f", by extrapolation: no batch above {tried:,} was tried" if line.largest(limit) > WIDE * tried else ""
         out.append(f"{said}{far}.")
     broke = [_batch(run) for run in known if run.state == "OUT_OF_MEMORY"]
     held = [_batch(run) for run in known if run.state == "COMPLETED"]
@@ -234,7 +234,7 @@ def _reserved(known: Sequence[Run], fitted: Fit | None, limit: float | None, on_
     if not line or not limit:
         return []
     until = min(line.largest(limit), edge)
-    return [Line("reserved" if on_gpu else "would go on so", [(at, line.at(at) / 1e9) for at in (0, until)], MEMORY, width=1.5,
+    return [Line("reserved" if on_gpu else "extrapolated", [(at, line.at(at) / 1e9) for at in (0, until)], MEMORY, width=1.5,
                  dash=(5, 4))]
 
 

@@ -118,8 +118,8 @@ def findings(known: Sequence[Run]) -> list[str]:
         share = words.share(efficiency(known, last))
         out.append(f"{many}: {words.ratio(times)} the images/s of {few}, an efficiency of {share}.")
         if max(efficiency(known, run) for run in best) > TOO_GOOD:
-            out.append(f"More than ideal: what {few} did is no fair measure. Was the machine busy with something else meanwhile? "
-                       "Run it once more (again=True).")
+            out.append(f"Above ideal: {few} is not a fair baseline. Was the machine busy with something else? "
+                       "Run it again (again=True).")
         longer = _longer(first, last)
         if longer:
             out.append(longer)
@@ -128,9 +128,9 @@ def findings(known: Sequence[Run]) -> list[str]:
     out += _spread(known, best)
     out += _hardware(known)
     if len({run.start.get("batch_size") for run in known}) > 1:
-        out.append("The images of a step over all processes stay the same, so each process has fewer (strong scaling).")
+        out.append("The global batch is constant, so each process has fewer images (strong scaling).")
     elif len(best) > 1:
-        out.append("Each process has as many images a step, so all together have more (weak scaling).")
+        out.append("The batch per process is constant, so the global batch grows (weak scaling).")
     return out + [f"{run.name}: ddp is not written yet, so each process trained alone and none waited for another."
                   for run in known if "ddp" in run.unwritten]
 
@@ -142,9 +142,9 @@ def _spread(known: Sequence[Run], best: Sequence[Run]) -> list[str]:
         count, speed = run.start["world_size"], run.numbers["images_per_second"]
         slowest = min(other.numbers["images_per_second"] for other in known if other.start["world_size"] == count)
         if speed > SPREAD * slowest:
-            out.append(f"Runs of {words.counted(count, 'process', 'processes')} that should be equally fast did "
-                       f"{words.number(slowest)} to {words.number(speed)} images/s: was the machine busy with something else "
-                       "meanwhile? The fastest counts.")
+            out.append(f"Runs of {words.counted(count, 'process', 'processes')} that should be equally fast ran at "
+                       f"{words.number(slowest)} to {words.number(speed)} images/s: was the machine busy with something else? "
+                       "The fastest counts.")
     return out
 
 
@@ -155,9 +155,8 @@ def _longer(first: Run, last: Run) -> str:
     whole = last.numbers["step_seconds"] - first.numbers["step_seconds"]
     if whole <= LONGER * first.numbers["step_seconds"] or by <= 0:
         return ""
-    why = ", in which gradients are exchanged" if phase == "backward" else ""
-    return (f"A step takes {words.seconds(whole)} longer; of the phases {NAMES[phase]} has grown most{why} "
-            f"(by {words.seconds(by)}).")
+    why = ", where gradients are all-reduced" if phase == "backward" else ""
+    return (f"A step takes {words.seconds(whole)} longer; {NAMES[phase]} grew most (by {words.seconds(by)}){why}.")
 
 
 def _hardware(known: Sequence[Run]) -> list[str]:
@@ -166,8 +165,8 @@ def _hardware(known: Sequence[Run]) -> list[str]:
     cores = known[0].machine.get("cores_allowed")
     if not shared or not isinstance(cores, int):
         return []
-    return [f"No GPU: the processes of a node share its {words.counted(cores, 'core')}, and one process alone uses all of them. "
-            "What is measured is what sharing costs; the dashed line is for processes with hardware of their own."]
+    return [f"No GPU: the processes of a node share its {words.counted(cores, 'core')}, and one process already uses "
+            "all of them. This measures the cost of sharing; the dashed line assumes separate hardware for each process."]
 
 
 def _figure(own: Sequence[Run], others: Sequence[Run]) -> str:

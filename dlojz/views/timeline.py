@@ -43,7 +43,7 @@ class Course:
 
 
 def timeline(job, steps: tuple[int, int] | None = None) -> View:
-    """What loader and device did, step after step, first the whole run and then a few steps from near.
+    """What loader and device did, step after step, first the whole run and then a few steps in detail.
 
     ``steps=(100, 120)`` looks closer at these steps. Raises UsageError where there is no such run.
     """
@@ -101,14 +101,14 @@ def findings(run: Run, course: Course) -> list[tuple[str, str]]:
     timed = run.record.timed_steps
     if timed:
         middle = words.seconds(median(timed))
-        rows.append(("a step", f"{words.seconds(found['step_seconds'])} on average, {middle} in the middle"))
+        rows.append(("a step", f"{words.seconds(found['step_seconds'])} on average, {middle} median"))
         slowest = max(timed, key=lambda step: step["seconds"])
         rows.append(("slowest", f"step {slowest['step']:,}: {words.seconds(slowest['seconds'])}{_most(slowest)}"))
         waits = (("idle", "waiting", "the device waits"), ("loading", "loader", "the process waits for its loader"))
         for name, title, what in waits:
             if name in found:
                 share = words.share(run.share(name) or 0)
-                rows.append((title, f"{what} {words.seconds(found[name])} a step, {share} of it"))
+                rows.append((title, f"{what} {words.seconds(found[name])} per step, {share} of it"))
     other = sum(span.end - span.begin for span in course.device if span.what == "other")
     if other:
         rows.append(("other", f"validation and checkpoints took {words.seconds(other)}"))
@@ -146,7 +146,7 @@ def _window(course: Course, asked: tuple[int, int] | None) -> list[tuple[str, in
         return [(f"steps {steps[first]['step']:,} to {steps[last]['step']:,}", first, last)]
     count = len(steps)
     if count <= ZOOM:
-        return [("from near", 0, count - 1)]
+        return [("in detail", 0, count - 1)]
     windows = [("the first steps", 0, min(ZOOM, count) - 1)]
     timed = [i for i, step in enumerate(steps) if not step.get("warmup")]
     if len(timed) >= ZOOM:
@@ -207,7 +207,7 @@ def _near(course: Course, windows: Sequence[tuple[str, int, int]]) -> str:
         lanes = [Lane("device", spans([one for one in device if one.step in inside]), 30, labels),
                  Lane("loader", spans([one for one in loader if one.step in inside]), 14)]
         found.append(charts.timeline(lanes, title=title, begin=begin, end=end, lines=course.begins[first : last + 1], gap=4))
-    return replace(charts.grid(*found, columns=1), label="a few steps from near", names=_names(course)).html()
+    return replace(charts.grid(*found, columns=1), label="a few steps in detail", names=_names(course)).html()
 
 
 def _names(course: Course) -> list[tuple[str, str]]:

@@ -67,7 +67,7 @@ def facts_of(job) -> tuple[str, Facts | None, list[str]]:
     run = runs.one(job)
     try:
         if run.folder is None:
-            raise UsageError("this record is in no folder, so there is no trace beside it: give the run or its folder")
+            raise UsageError("this record is in no folder, so there is no trace next to it: give the run or its folder")
         found = analysed(run.folder)
     except UsageError as error:
         why = _instead(run)
@@ -127,9 +127,9 @@ def _instead(run: Run) -> list[str]:
         return said
     if not _to_be_profiled(run) or _left(run):
         return []
-    why = summary.untraced(run.record) or "it was ended before it could write one"
+    why = summary.untraced(run.record) or "it was stopped before it could write one"
     if not run.start:
-        why = run.reason or f"it was ended before it began ({run.state.lower().replace('_', ' ')})"
+        why = run.reason or f"it was stopped before it started ({run.state.lower().replace('_', ' ')})"
     return [f"{run.name} was to be profiled, but has left no trace: {why}"]
 
 
@@ -180,7 +180,7 @@ def listing(facts: Facts) -> list[tuple[str, str]]:
             rows.append(("synchronises", "never"))
         if run := facts.launches:
             rows.append(("launches", f"{some(run.kernels, 'kernel')} {facts.per}, one every {words.seconds(run.every)}; one runs "
-                                     f"{words.seconds(run.runs)}, {words.number(run.depth)} wait their turn"))
+                                     f"for {words.seconds(run.runs)}, {words.number(run.depth)} are queued"))
     if not facts.on_gpu and (parts := by_phase(facts)):
         rows.append(("phases", ", ".join(f"{name} {words.seconds(seconds)}" for name, seconds, _ in parts)))
     rows.append(("loader", f"the process waits {words.seconds(facts.loader)} {facts.per}"))
@@ -311,7 +311,7 @@ def _step(facts: Facts) -> str:
     if end <= begin or not lanes:
         return ""
     name = f"step {number + 1:,}" if number is not None else "all of it"
-    chart = charts.timeline(lanes, title=f"{name} from near: {words.seconds(end - begin)}", begin=begin, end=end, left=118)
+    chart = charts.timeline(lanes, title=f"{name} in detail: {words.seconds(end - begin)}", begin=begin, end=end, left=118)
     how = "Solid: convolutions and matrix products. Faint: what mostly waits for memory."
     how += " Height: share of the time." if any(len(lane.spans) > charts.EACH for lane in lanes) else ""
     return replace(chart, names=named(chart.names)).html() + page.quiet(how)

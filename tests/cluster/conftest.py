@@ -62,9 +62,6 @@ def slurm():
             script("down", *([] if was_set_up else ["--purge"]))
 
 
-def pytest_collection_modifyitems(config, items):
-    for item in items:
-        if "slurm" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.slurm)
-            if config.pluginmanager.hasplugin("xdist"):
-                item.add_marker(pytest.mark.xdist_group("slurm"))  # one cluster: one worker
+def pytest_itemcollected(item):
+    if "slurm" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.slurm)

@@ -313,7 +313,7 @@ def test_why_a_job_waits_is_said_in_words(jobs):
 def test_a_failed_node(jobs, disturbed):
     """Two jobs were on it: one may be put back into the queue, the other may not."""
     final = wait(jobs.nodefail)
-    assert (final.state, final.exit_code, final.reason) == ("NODE_FAIL", None, "a node failed under it")
+    assert (final.state, final.exit_code, final.reason) == ("NODE_FAIL", None, "one of its nodes failed")
     assert wait(jobs.putback).state == "COMPLETED"
     assert jobs.putback.folder.joinpath("out.log").read_text() == "started\nstarted again\n", "one log, written on"
 
@@ -537,7 +537,7 @@ def test_without_accounting(lab, tmp_path, monkeypatch, kind):
 
 def test_a_job_that_nobody_knows(lab, tmp_path):
     final = status(as_job("999999", tmp_path))
-    assert final.state == "FAILED" and "Slurm no longer knows this job" in final.reason
+    assert final.state == "FAILED" and "Slurm no longer lists this job" in final.reason
 
 
 def start_controller():

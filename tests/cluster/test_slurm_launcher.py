@@ -162,9 +162,9 @@ def test_what_was_given_up_is_found_later(commands, folders, impatient):
 
 
 def test_a_folder_that_cannot_be_written_is_said_before_anything_is_submitted(commands, folders, tmp_path):
-    with pytest.raises(UsageError, match=r"cannot write in .*runs: No such file or directory"):
+    with pytest.raises(UsageError, match=r"cannot write to .*runs: No such file or directory"):
         slurm.submit([folders[0], tmp_path / "runs" / "gone"], REQUEST)
-    with pytest.raises(UsageError, match="cannot write in"):
+    with pytest.raises(UsageError, match="cannot write to"):
         (folders[0] / "sweep.sh").mkdir()
         slurm.submit(folders, REQUEST)
     assert commands.calls == []
@@ -344,25 +344,25 @@ ENDED = "2026-11-27T22:14:04|2026-11-27T22:14:05"
         (f"7|FAILED|NonZeroExitCode|{ENDED}|x", f"7|RUNNING|0:0|{ENDED}",
          "JobId=7 JobState=FAILED Reason=NonZeroExitCode ExitCode=3:0", None, "FAILED", 3, "exit code 3"),
         (f"7|FAILED|NonZeroExitCode|{ENDED}|x", "", "", "3", "FAILED", 3, "exit code 3"),
-        (f"7|FAILED|NonZeroExitCode|{ENDED}|x", f"7|FAILED|9:0|{ENDED}", "", "137", "FAILED", 137, "ended by SIGKILL"),
+        (f"7|FAILED|NonZeroExitCode|{ENDED}|x", f"7|FAILED|9:0|{ENDED}", "", "137", "FAILED", 137, "killed by SIGKILL"),
         (f"7|TIMEOUT|TimeLimit|{ENDED}|x", f"7|TIMEOUT|0:0|{ENDED}", "", None, "TIMEOUT", None, "reached its time limit"),
         (f"7|CANCELLED|None|{ENDED}|x", f"7|CANCELLED by 0|0:0|{ENDED}", "", "143", "CANCELLED", None, ""),
         (f"7|OUT_OF_MEMORY|OutOfMemory|{ENDED}|x", "", "", None, "OUT_OF_MEMORY", None, "memory"),
-        (f"7|NODE_FAIL|NodeDown|{ENDED}|x", "", "", None, "NODE_FAIL", None, "a node failed"),
+        (f"7|NODE_FAIL|NodeDown|{ENDED}|x", "", "", None, "NODE_FAIL", None, "one of its nodes failed"),
         (f"7|PREEMPTED|None|{ENDED}|x", "", "", None, "CANCELLED", None, "higher priority"),
         # it was put back: the queue is right, the accounting is not asked
         ("7|PENDING|BeginTime|N/A|N/A|x", f"7|NODE_FAIL|0:0|{ENDED}", "", None, "PENDING", None, "BeginTime"),
         (f"7|COMPLETING|None|{ENDED}|x", f"7|FAILED|3:0|{ENDED}", "", "3", "RUNNING", None, "ending"),
         # the queue has forgotten it
         ("", f"7|CANCELLED by 1000|0:0|{ENDED}", "", None, "CANCELLED", None, ""),
-        ("", f"7|FAILED|0:9|{ENDED}", "", None, "FAILED", 137, "ended by SIGKILL"),
+        ("", f"7|FAILED|0:9|{ENDED}", "", None, "FAILED", 137, "killed by SIGKILL"),
         ("", f"7|RUNNING|0:0|{ENDED}", "", "0", "COMPLETED", 0, ""),
         ("", f"7|RUNNING|0:0|{ENDED}", "", None, "RUNNING", None, ""),
         ("", "", "JobId=7 JobState=TIMEOUT Reason=TimeLimit ExitCode=0:15", None, "TIMEOUT", None, "time limit"),
         ("", "", "", "0", "COMPLETED", 0, ""),
         ("", "", "", "5", "FAILED", 5, "exit code 5"),
-        ("", "", "", None, "FAILED", None, "Slurm no longer knows this job"),
-        ("", "", "", "torn\n", "FAILED", None, "Slurm no longer knows this job"),
+        ("", "", "", None, "FAILED", None, "Slurm no longer lists this job"),
+        ("", "", "", "torn\n", "FAILED", None, "Slurm no longer lists this job"),
     ],
 )
 def test_the_state_of_a_job_that_may_have_ended(commands, tmp_path, squeue, sacct, scontrol, left, state, code, part):

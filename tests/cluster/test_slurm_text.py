@@ -62,18 +62,18 @@ def test_squeue_skips_lines_that_are_no_jobs():
 @pytest.mark.parametrize(
     "number, words",
     [
-        ("45", "Resources: first in line, waits for nodes to become free, expected to start on 27 November at 22:44"),
-        ("46", "Priority: jobs of higher priority are ahead, expected to start on 27 November at 23:14"),
+        ("45", "Resources: next in the queue, waiting for free nodes, expected to start on 27 November at 22:44"),
+        ("46", "Priority: waiting behind jobs of higher priority, expected to start on 27 November at 23:14"),
         ("24", "QOSMaxWallDurationPerJobLimit: will not start, it asks for more time than the QoS allows a job: "
                "cancel it and ask for less"),
         ("21", "QOSMaxGRESPerUser: the QoS limits the GPUs in use at a time of one person: starts when other jobs have ended, "
                "expected to start on 27 November at 22:44"),
-        ("43", "DependencyNeverSatisfied: will never start, the job that it depends on did not end as asked: "
-               "cancel it and submit again"),
-        ("3_2", "JobArrayTaskLimit: waits for other runs of its sweep, only so many may run at a time"),
-        ("33", "BeginTime: waits for its start time; a job that was stopped and put back into the queue starts again by itself, "
+        ("43", "DependencyNeverSatisfied: will never start: the job it depends on did not end as required. "
+               "Cancel it and submit again"),
+        ("3_2", "JobArrayTaskLimit: waiting for other runs of its sweep: the number of runs at a time is limited"),
+        ("33", "BeginTime: waiting for its start time (a requeued job restarts by itself), "
                "expected to start on 27 November at 22:13"),
-        ("36", "a node failed under it"),
+        ("36", "one of its nodes failed"),
         ("38", ""),
         ("27", ""),
     ],
@@ -137,7 +137,7 @@ def test_sacct():
     assert len(jobs) == recorded("sacct.txt").count("\n")
     assert (jobs["2"].state, jobs["2"].exit_code) == ("COMPLETED", 0)
     assert (jobs["27"].state, jobs["27"].exit_code, jobs["27"].reason) == ("FAILED", 3, "exit code 3")
-    assert (jobs["29"].exit_code, jobs["29"].reason) == (137, "ended by SIGKILL: did the machine run out of memory?")
+    assert (jobs["29"].exit_code, jobs["29"].reason) == (137, "killed by SIGKILL: did the machine run out of memory?")
     assert (jobs["5"].state, jobs["5"].exit_code) == ("CANCELLED", None)
     assert (jobs["5"].started, jobs["5"].ended) == (None, when("22:12:30"))
     assert (jobs["32_6"].state, jobs["32_6"].exit_code) == ("FAILED", 1)
@@ -206,7 +206,7 @@ def test_advice_fits(stderr, advice):
 
 def test_a_refusal_that_is_not_known_is_passed_on():
     assert text.refusal("sbatch: error: The moon is full.\n") == "Slurm refused the job (The moon is full)"
-    assert text.refusal("") == "Slurm refused the job (sbatch failed without a word)"
+    assert text.refusal("") == "Slurm refused the job (sbatch failed without a message)"
 
 
 @pytest.mark.parametrize(

@@ -305,7 +305,7 @@ def test_the_warning_before_the_time_limit_kills_nobody(ws, sleeper):
     moments.settle_all()
     knows.wait(LIMIT)
     assert (knows.exit_code, knows.log, knows.state) == (75, "saved\n", "FAILED")
-    assert "saved a checkpoint" in knows.reason
+    assert "saving a checkpoint" in knows.reason
     ignorant = submit("sleeper.py", time=5)
     pid_of(ignorant)
     ws.kill_supervisor()
@@ -368,7 +368,7 @@ def test_a_job_of_another_host_that_shares_the_home(ws, sleeper, monkeypatch):
         ws.kill_supervisor()
         long_ago = time.time() - 3600
         os.utime(ws.queue_folder / "supervisor", (long_ago, long_ago))
-        assert job.state == "NODE_FAIL" and "no sign of life for 60 minutes" in job.reason
+        assert job.state == "NODE_FAIL" and "not responded for 60 minutes" in job.reason
 
 
 def test_clock_set_back(ws, sleeper, monkeypatch):
@@ -495,7 +495,7 @@ def test_environment_file_lost(ws, sleeper):
     ws.queue.environment_file(job.id).unlink()
     (ws.folder / "go").touch()
     job.wait(LIMIT)
-    assert job.state == "FAILED" and "cannot be started" in job.reason
+    assert job.state == "FAILED" and "cannot start" in job.reason
 
 
 @pytest.fixture
@@ -660,8 +660,8 @@ def test_submitting_waits_for_a_kept_lock_with_a_word_and_not_for_ever(ws, kept,
     said = capsys.readouterr().err
     assert said.startswith(f"dlojz: waiting for {runs}, which is locked by process {pid} (") and said.count("\n") == 1
     assert f"{runs} has been locked for 1 s by process {pid} (" in str(refused.value)
-    way = f"which is stopped: let it go on (kill -CONT {pid}) or end it (kill -9 {pid}), then try again"
-    assert str(refused.value).endswith(way if stopped else f"end it if it hangs (kill {pid}), then try again")
+    way = f"which is stopped: let it continue (kill -CONT {pid}) or kill it (kill -9 {pid}), then try again"
+    assert str(refused.value).endswith(way if stopped else f"or kill it if it hangs (kill {pid}), then try again")
     assert not list(runs.iterdir())
 
 

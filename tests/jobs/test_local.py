@@ -116,7 +116,7 @@ def test_jobs_by_name(ws):
     for wrong in ("on", "", "..", "../runs/one-001", "one-003", "a\nb"):
         with pytest.raises(UsageError, match="no run"):
             jobs[wrong]
-    with pytest.raises(UsageError, match="say the name"):
+    with pytest.raises(UsageError, match="give the name"):
         jobs[0]
 
 
@@ -220,7 +220,7 @@ def test_a_script_may_save_when_it_is_told_to_end(ws):
         """)
     job = submit("saves.py", time="0:01").wait(LIMIT)
     assert (job.state, job.exit_code, job.log) == ("TIMEOUT", 75, "saved\n")
-    assert job.reason == "time limit of 1 s reached, after it had saved a checkpoint"
+    assert job.reason == "time limit of 1 s reached, after saving a checkpoint"
 
 
 def test_failures_say_why(ws):
@@ -254,7 +254,7 @@ def test_failures_of_one_of_several_processes_say_why(ws):
     wrong, killed = (submit(f"leaves.py {argument}", processes=2).wait(LIMIT) for argument in ("--nosuch", "silent"))
     assert "ChildFailedError" in wrong.err and "UserWarning" in wrong.err
     assert (wrong.state, wrong.exit_code, wrong.reason) == ("FAILED", 1, "leaves.py: unrecognized arguments: --nosuch")
-    assert killed.reason == "rank 1: ended by SIGKILL: did the machine run out of memory?", killed.err
+    assert killed.reason == "rank 1: killed by SIGKILL: did the machine run out of memory?", killed.err
 
 
 def test_several_processes_share_the_cores(ws):
@@ -295,7 +295,7 @@ def test_rerun(ws):
 def test_wait_gives_up_in_time(ws):
     job = submit("slow.py", name="long")
     before = time.monotonic()
-    with pytest.raises(StillRunning, match=r"not over after 0.3 s: long-001"):
+    with pytest.raises(StillRunning, match=r"still running after 0.3 s: long-001"):
         job.wait(0.3)
     assert time.monotonic() - before < patient(4)
 
@@ -347,7 +347,7 @@ def test_dry_run_queues_nothing(ws, capsys):
     ({"command": ""}, "empty"),
     ({"command": []}, "empty"),
     ({"command": "nothere.py"}, "no script 'nothere.py'.*quick.py"),
-    ({"command": "rm -rf /"}, "no Python script"),
+    ({"command": "rm -rf /"}, "is not a Python script"),
     ({"command": "quick.py 'open"}, "quote"),
     ({"command": "quick.py a\0b"}, "NUL"),
     ({"command": "-c 'print(1)'"}, "starts with '-c'"),
@@ -360,13 +360,13 @@ def test_dry_run_queues_nothing(ws, capsys):
     ({"command": "quick.py", "gpus": True}, "whole number"),
     ({"command": "quick.py", "nodes": 0}, "1 or more"),
     ({"command": "quick.py", "nodes": 2}, "is one machine"),
-    ({"command": "quick.py", "time": "abc"}, "no time limit"),
-    ({"command": "quick.py", "time": 0}, "more than nothing"),
-    ({"command": "quick.py", "time": -5}, "no time limit"),
+    ({"command": "quick.py", "time": "abc"}, "is not a time limit"),
+    ({"command": "quick.py", "time": 0}, "must be above 0"),
+    ({"command": "quick.py", "time": -5}, "is not a time limit"),
     ({"command": "quick.py", "account": "a b"}, "account='a b'"),
     ({"command": "quick.py", "partition": "x\n#SBATCH --y"}, "partition="),
     ({"command": "quick.py", "site": "nosuch"}, "no site"),
-    *[({"command": "quick.py", "name": name}, "cannot be a folder's") for name in
+    *[({"command": "quick.py", "name": name}, "is not a valid run name") for name in
       ("a b", "a;b", "$(touch x)", "a\nb", "../up", "/tmp/x", "..", ".", "", "-a", "a" * 300, "a/b", "'", '"', "\0")],
 ])
 def test_bad_requests_are_refused_in_one_line(ws, arguments, says):
@@ -401,7 +401,7 @@ def test_python_in_front_and_modules(ws):
 
 def test_a_workspace_that_cannot_be_written(ws):
     (ws.folder / "runs").write_text("a file in the way")
-    with pytest.raises(UsageError, match=r"cannot write in .*runs"):
+    with pytest.raises(UsageError, match=r"cannot write to .*runs"):
         submit("quick.py")
 
 

@@ -230,7 +230,7 @@ def test_commands(tmp_path):
     assert checked_command("other.py", tmp_path, tmp_path / "sub").argv == ("sub/other.py",)
     assert checked_command("-m sub.other 1", tmp_path).script == tmp_path / "sub" / "other.py"
     assert checked_command("-m somewhere.else", tmp_path, find_modules=False).argv == ("-m", "somewhere.else")
-    with pytest.raises(UsageError, match="no Python script"):
+    with pytest.raises(UsageError, match="is not a Python script"):
         checked_command("./sub", tmp_path)
 
 

@@ -19,8 +19,8 @@ def test_submit_jobs_log(ws):
     assert done.stdout.splitlines()[0] == "amp-001: submitted as job 1. Follow it: dlojz log -f amp-001"
     assert last(done.stdout).split()[:2] == ["amp-001", "COMPLETED"] and "quick.py --lr 'a b'" in done.stdout
     again = ws.shell("submit", "--name", "amp", "--", "quick.py", "--lr", "a b")
-    assert (again.returncode, again.stdout) == (0, "amp-001: already there (COMPLETED), so nothing was started; "
-                                             "again=True (--again in a shell) runs it anew\n")
+    assert (again.returncode, again.stdout) == (0, "amp-001 already exists (COMPLETED), so nothing was started; "
+                                             "again=True (--again in a shell) runs it again\n")
     assert ws.shell("submit", "--name", "amp", "--again", "--wait", "quick.py --lr 'a b'").stdout.startswith("amp-002: submitted")
     table = ws.shell("jobs").stdout.splitlines()
     assert [line.split()[0] for line in table] == ["run", "amp-001", "amp-002"]
@@ -44,7 +44,7 @@ def test_follow(ws):
     done = ws.shell("log", "-f", "talks")
     *waited, last = done.stderr.splitlines()  # it may not have begun yet
     assert (done.returncode, done.stdout, last) == (0, "0\n1\n2\n3\n", "[talks-001 is COMPLETED]")
-    assert waited in ([], ["[talks-001 waits for its turn: is next]"])
+    assert waited in ([], ["[talks-001 is waiting in the queue: next to run]"])
 
 
 def interruptible(*words, cwd) -> subprocess.Popen:
@@ -152,7 +152,7 @@ Root Cause (first observed failure):
 def test_the_log_of_a_run_that_was_stopped_says_so_after_torchruns_report(ws):
     ws.script("stops.py", f"import sys; print('saved'); sys.stderr.write({REPORT!r}); sys.exit(1)")
     ws.shell("submit", "--wait", "--", "stops.py")
-    said = "[stops-001 is FAILED: rank 0: stopped by a signal, after it had saved a checkpoint"
+    said = "[stops-001 is FAILED: rank 0: stopped by a signal after saving a checkpoint"
     done = ws.shell("log", "--err", "stops")
     assert (done.returncode, done.stdout) == (0, REPORT)
     assert done.stderr == f"{said}. What ends in ChildFailedError above is torchrun's report of it]\n"

@@ -148,13 +148,13 @@ def test_records_that_are_torn_empty_or_of_another_script(add, workspace):
     (odd / records.NAME).write_text('{"event": "step"}\n{"event": "step", "step": "x"}\nnonsense\n{"event": "start"}\n')
     rows = look()
     assert rows["amp-001"].done == 10
-    assert rows["bare-001"].words == "5 s of at most 10 min" and rows["odd-001"].done == 0
+    assert rows["bare-001"].words == "5 s of 10 min allowed" and rows["odd-001"].done == 0
 
 
 @pytest.mark.parametrize(
     "status, words",
     [
-        (Status("PENDING", "waits for its turn", position=3), "number 3 in the queue, waits for its turn"),
+        (Status("PENDING", "waiting for its turn", position=3), "number 3 in the queue, waiting for its turn"),
         (Status("PENDING", "Resources"), "Resources"),
         (Status("COMPLETED", "", 0, 100.0, 220.0), "took 2 min"),
         (Status("FAILED", "RuntimeError: no", 1, 100.0, 103.0), "took 3 s, RuntimeError: no"),
@@ -331,8 +331,8 @@ def test_lines_come_when_states_change_and_end_with_the_jobs(add, queue):
 
     said = lines(queue, iter([None, set("RUNNING", started=time.time()), None, failing]))
     assert said == [
-        "amp-001  PENDING    number 1 in the queue, is next",
-        "amp-001  RUNNING    0 s of at most 10 min",
+        "amp-001  PENDING    number 1 in the queue, next to run",
+        "amp-001  RUNNING    0 s of 10 min allowed",
         "amp-001  FAILED     20 of 100 steps, 320 images/s, took 4 s, ValueError: x",
         "ended: 1 failed",
     ]
@@ -344,7 +344,7 @@ def test_lines_on_progress_come_every_ten_seconds(add, queue):
     said = lines(queue, more, timeout=22)
     steps = [line.split(",")[0].split("  ")[-1].strip() for line in said[:-1]]
     assert steps == ["10 of 100 steps", "35 of 100 steps", "60 of 100 steps"]
-    assert said[-1] == "after 22 s: 1 running; the jobs go on"
+    assert said[-1] == "after 22 s: 1 running; the jobs keep running"
 
 
 def test_an_interrupt_ends_the_watching_and_nothing_else(add, queue):
@@ -353,7 +353,7 @@ def test_an_interrupt_ends_the_watching_and_nothing_else(add, queue):
     def interrupt():
         raise KeyboardInterrupt
 
-    assert lines(queue, iter([interrupt]))[-1] == "no longer watching; the jobs go on"
+    assert lines(queue, iter([interrupt]))[-1] == "stopped watching; the jobs keep running"
     assert queue.cancelled == []
 
 
@@ -534,7 +534,7 @@ def test_a_look_that_fails_is_said_and_tried_again(add, queue, screen, monkeypat
         raise OSError("stale file handle")
 
     one.watched.look = fails
-    until(lambda: "could not look" in one.head.value)
+    until(lambda: "could not read the state" in one.head.value)
     one.watched.look = real
     until(lambda: "1 running" in one.head.value)
     one.stopped.set()
@@ -544,7 +544,7 @@ def test_timeout_ends_the_watching(add, queue, screen):
     add()
     one = table(timeout=0.05)
     one.thread.join(5)
-    assert not one.thread.is_alive() and "no longer watching, the jobs go on" in one.head.value
+    assert not one.thread.is_alive() and "stopped watching, the jobs keep running" in one.head.value
     assert queue.cancelled == []
 
 

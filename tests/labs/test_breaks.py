@@ -17,9 +17,9 @@ from dlojz.training import records
 
 SAID = {  # way -> (kind, ranks that are lost, message) as rank 0 tells it
     "unused": ("usage", None, "some parameters had no part in the loss"),
-    "uneven": ("lost_rank", [1], "rank 1 had ended already, without an error"),
+    "uneven": ("lost_rank", [1], "rank 1 had already exited, without an error"),
     "raises": ("lost_rank", [1], r"rank 1 \(process \d+ on .+\) stopped: ValueError: a broken batch"),
-    "killed": ("lost_rank", [1], r"rank 1 \(process \d+ on .+\) ended without a word"),
+    "killed": ("lost_rank", [1], r"rank 1 \(process \d+ on .+\) died without an error message"),
     "hangs": ("lost_rank", [1], r"rank 1 \(process \d+ on .+\) has not moved for \d+ seconds.* of breaks.py"),
 }
 DONE = {"unused": 1, "uneven": 6, "raises": 2, "killed": 2, "hangs": 2}  # steps that rank 0 has made until then

@@ -72,7 +72,7 @@ def test_a_stubbed_file_is_valid_and_techniques_without_a_lab_stay():
     ("lab.toml", "at_least", "at_last", ", line 17: unknown key 'at_last'; did you mean 'at_least'?"),
     ("lab.toml", "at_least =", "# at_least =", ", line 14: a goal has either at_least or at_most"),
     ("lab.toml", "[goal]", "goal = 3\n[goals]", ", line 13: goal must be a table: [goal]"),
-    ("lab.toml", "day = 1", "day = ", " is no TOML: Invalid value (at line 3, column 7)"),
+    ("lab.toml", "day = 1", "day = ", " is not valid TOML: Invalid value (at line 3, column 7)"),
     ("lab.toml", "day = 1", "day = true", ", line 3: day = true is not possible"),
 ])
 def test_what_is_wrong_in_a_lab_is_named_with_its_line(folder, name, old, new, said):
@@ -159,7 +159,7 @@ def test_answers_are_read_with_their_fences_and_words(folder):
 
 
 @pytest.mark.parametrize("needs, said", [('["channels_last"]', "needs 'channels_last', which comes later in the course"),
-                                         ('["gpus"]', "needs 'gpus', which is no lab: there are gpu, amp, channels_last")])
+                                         ('["gpus"]', "needs 'gpus', which is not a lab: there are gpu, amp, channels_last")])
 def test_needs_that_cannot_be_met(tmp_path, monkeypatch, needs, said):
     labs = tmp_path / "labs"
     for name in ("gpu", "amp", "channels_last"):
@@ -209,7 +209,7 @@ def test_todo_says_so_once_for_each_lab_on_rank_0_only(capsys, monkeypatch):
         todos.todo(lab)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" (")[0] for line in lines] == ["todo: amp is not written yet", "todo: gpu is not written yet"]
-    assert "test_catalogue.py, line " in lines[0] and lines[0].endswith("this run goes without it")
+    assert "test_catalogue.py, line " in lines[0] and lines[0].endswith("this run continues without it")
     assert [(event, fields["lab"]) for event, fields in noted] == [("todo", "amp"), ("todo", "gpu")]
 
 

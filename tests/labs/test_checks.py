@@ -12,6 +12,7 @@ from dlojz.labs.checking import run_check
 from dlojz.labs.outcome import SOLVED
 from dlojz.labs.probe import Limits, Session
 
+pytestmark = pytest.mark.spread
 LABS = [lab for lab in catalogue.labs().values() if (lab.folder / "check.py").exists()]
 LIMITS = Limits(seconds=60)  # the tests may share their cores with others
 LATER = ["stubs", pytest.param("solved", marks=pytest.mark.long)]  # what stands in the fences of later labs

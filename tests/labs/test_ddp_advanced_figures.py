@@ -1,4 +1,4 @@
-"""The figures of the lab ddp_advanced: each says in its text what it shows, and the table of lost ranks is right."""
+"""The figures of the lab ddp_advanced: each says in its text what it shows, and the table of dead ranks is right."""
 
 import re
 from types import SimpleNamespace
@@ -25,13 +25,13 @@ def words_in(page):
 def test_the_text_says_what_the_picture_says(view, said):
     drawn = words_in(view.page)
     for words in said:
-        assert words in drawn and words in repr(view)
+        assert any(words in each for each in drawn) and words in repr(view)
 
 
 @pytest.mark.parametrize("batches", [2, 4])
 def test_a_group_has_one_all_reduce_or_as_many_as_batches(batches):
     view = figures.groups(batches)
-    assert view.page.count("<title>all-reduce</title>") == batches + 1
+    assert view.page.count("<title>all-reduce</title>") == 2 * (batches + 1), "two ranks"
     assert view.page.count("<title>update</title>") == 4, "two ranks, two ways"
     assert f"{batches - 1} all-reduces saved" in words_in(view.page) and f"{batches} all-reduce for one update" in repr(view)
 
@@ -53,7 +53,7 @@ def job(name, *errors, state="FAILED"):
     return SimpleNamespace(name=name, state=state, record=Record(events))
 
 
-def test_lost_ranks():
+def test_dead_ranks():
     own = {"rank": 1, "kind": "exception", "message": "ValueError: mine"}
     seen = {"rank": 0, "kind": "lost_rank", "message": "rank 1 stopped: ValueError: mine.", "lost": [1]}
     view = figures.lost(job("raises", own, seen), job("well", state="COMPLETED"), job("two", seen | {"lost": [2, 3]}))

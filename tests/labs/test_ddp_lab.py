@@ -142,7 +142,8 @@ def test_both_ended():
 
 
 def test_one_waits_for_one_that_has_ended():
-    saw, _, look = judged(Rank("error", "stops with RuntimeError: Connection closed by peer", 7, [("all_reduce", 7)]), Rank("completed"))
+    first = Rank("error", "stops with RuntimeError: Connection closed by peer", 7, [("all_reduce", 7)])
+    saw, _, look = judged(first, Rank("completed"))
     assert saw == "`train.py`: rank 0 waits in `all_reduce` (line 7) for rank 1, which has ended: it never called it"
     assert look.line == 7
 
@@ -156,7 +157,7 @@ def test_two_wait_for_each_other():
 
 
 def test_one_that_gloo_ended_and_one_that_was_ended_by_the_probe():
-    aborted = Rank("signal", "was ended by the signal SIGABRT", None, [("all_reduce", 9)])
+    aborted = Rank("signal", "was killed by the signal SIGABRT", None, [("all_reduce", 9)])
     assert "rank 0 waits in `all_reduce` (line 9)" in judged(aborted, Rank("alone", "waited", 5))[0]
     timed = Rank("time", "was still running after 20 seconds", 4, [("barrier", 4)])
     assert "rank 1 waits in `barrier` (line 4) for rank 0, which has ended" in judged(Rank("completed"), timed)[0]

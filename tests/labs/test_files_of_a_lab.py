@@ -167,7 +167,7 @@ def test_a_lab_owns_fences_in_all_its_files(kit):
     ('"hunt/count.py"]', '"../count.py"]', "line 9: files = ['mix.py', '../count.py'] is not possible: expected a list of files"),
     ('"hunt/count.py"]', '"mix.py"]', "line 9: files = ['mix.py', 'mix.py'] is not possible"),
     ("files = [", 'notebook = "seek"\nfiles = [', "line 9: notebook = 'seek', which has none of its own"),
-    ("files = [", 'notebook = "hunts"\nfiles = [', "line 9: notebook = 'hunts', which is no lab: there are pair, seek"),
+    ("files = [", 'notebook = "hunts"\nfiles = [', "line 9: notebook = 'hunts', which is not a lab: there are pair, seek"),
 ])
 def test_what_is_wrong_is_named_with_its_line(kit, old, new, said):
     edit(kit / "labs/pair/lab.toml", old, new)
@@ -196,7 +196,8 @@ def test_an_update_goes_round_what_was_written(here, kit):
     write(here, "pair.count", "steps = 7\n")
     edit(kit / "reference/hunt/count.py", 'print(steps, "steps")', 'print(steps, "steps")  # repaired')
     said = workspace.create(here, update=True)
-    assert said == [f"hunt/count.py: brought up to date round what you wrote (pair.count); the one before is in {_backup(here)}"]
+    kept = f"with your code kept (pair.count); the previous version is in {_backup(here)}"
+    assert said == [f"hunt/count.py: brought up to date, {kept}"]
     text = (here / "hunt/count.py").read_text()
     assert "steps = 7" in text and "# repaired" in text
     assert "repaired" not in (here / _backup(here) / "hunt/count.py").read_text()
@@ -209,9 +210,10 @@ def _backup(here):
 def test_a_changed_file_stays_and_the_new_one_is_beside_it(here, kit):
     edit(here / "hunt/count.py", "steps = 0", "steps = 1")
     edit(kit / "reference/hunt/count.py", 'print(steps, "steps")', 'print(steps, "steps")  # repaired')
-    said = "hunt/count.py: you have changed it outside of its fences, so it stays; the new one is beside it, hunt/count.new.py"
+    said = "hunt/count.py: you have changed it outside its fences, so it stays unchanged; " \
+           "the new version is next to it, hunt/count.new.py"
     [line] = workspace.create(here, update=True)
-    assert line.startswith(said) and line.endswith("To take the new one: mv hunt/count.new.py hunt/count.py")
+    assert line.startswith(said) and line.endswith("To use the new version: mv hunt/count.new.py hunt/count.py")
 
 
 def test_a_file_that_was_moved_is_found_again(here):
@@ -223,7 +225,7 @@ def test_a_file_that_was_moved_is_found_again(here):
     assert outcome.state == CANNOT_CHECK and "mv count.py hunt/count.py" in outcome.message
     (here / "count.py").unlink()
     (here / "hunt").rmdir()
-    assert workspace.create(here) == ["hunt/count.py: was missing, a new one is there"]
+    assert workspace.create(here) == ["hunt/count.py: was missing, so a new one was written"]
 
 
 # --- the verbs -----------------------------------------------------------------------------------------------------------
@@ -233,7 +235,7 @@ def test_solve_and_reset_touch_the_files_that_hold_the_fences(here):
     before = {name: (here / name).read_bytes() for name in ("mix.py", "hunt/count.py")}
     write(here, "pair.count", "steps = 7\n")
     said = repr(verbs.solve("pair", yes=True))
-    assert "the kit's solution stands in mix.py and hunt/count.py now. Your files as they were: " in said
+    assert "mix.py and hunt/count.py now has the kit's solution. Your previous files: " in said
     assert b"steps = 7" in (here / _backup(here) / "hunt/count.py").read_bytes()
     assert (here / _backup(here) / "mix.py").read_bytes() == before["mix.py"]
     assert "steps += 1" in (here / "hunt/count.py").read_text() and "/ 2" in (here / "mix.py").read_text()
@@ -242,7 +244,7 @@ def test_solve_and_reset_touch_the_files_that_hold_the_fences(here):
     assert (here / "hunt/count.py").read_bytes() == before["hunt/count.py"] and "/ 2" in (here / "mix.py").read_text()
     said = repr(verbs.diff("pair"))
     assert "the mean of two (mix.py, lines" in said and "as many steps as asked for (hunt/count.py, lines" in said
-    assert "pair: the kit's solution stands in hunt/count.py" in repr(verbs.catch_up("seek")).replace("mix.py and ", "")
+    assert "pair: hunt/count.py now has the kit's solution" in repr(verbs.catch_up("seek")).replace("mix.py and ", "")
 
 
 def test_a_damaged_file_is_laid_out_anew(here):
@@ -251,10 +253,10 @@ def test_a_damaged_file_is_laid_out_anew(here):
     with pytest.raises(UsageError, match=r"hunt/count.py, line \d+: the fence pair.count begins here and ends nowhere"):
         verbs.diff("pair")
     said = repr(verbs.reset("pair.count", file=True))
-    lost = "The stub stands in pair.count, whose comments were damaged or gone."
-    assert said.startswith(f"hunt/count.py: laid out anew. {lost} Your file as it was: backup/")
+    lost = "The stub is back in pair.count, whose comments were damaged or missing."
+    assert said.startswith(f"hunt/count.py: rewritten. {lost} Your previous file: backup/")
     assert "return b" in (here / "mix.py").read_text()
-    assert repr(verbs.reset("pair", file=True)).count("laid out anew") == 2
+    assert repr(verbs.reset("pair", file=True)).count(": rewritten") == 2
 
 
 # --- the check -----------------------------------------------------------------------------------------------------------
@@ -266,7 +268,7 @@ def test_it_is_attempted_when_one_fence_of_one_file_is(here, session):
     write(here, "pair.count", catalogue.lab("pair").fences["pair.count"].body)
     outcome = run_check("pair", here, PLENTY, session)
     assert outcome.state == WRONG and "the fence pair.mix, line 5 of mix.py" in outcome.message
-    assert "Still as it came: pair.mix." in outcome.message
+    assert "Not edited yet: pair.mix." in outcome.message
     verbs.solve("pair.mix", yes=True)
     assert run_check("pair", here, PLENTY, session).state == SOLVED
     write(here, "seek", "print('found')\n")
@@ -277,7 +279,7 @@ def test_it_is_attempted_when_one_fence_of_one_file_is(here, session):
     ("pair.count", "steps = 1\n", "Seen: 1 steps.*the fence pair.count, line 10 of hunt/count.py"),
     ("pair.count", "1 / 0\n", r"`hunt/count.py 3` stops with ZeroDivisionError.*line 11 of hunt/count.py.*the fence pair.count"),
     ("pair.count", "while True: pass\n", "still running after 5 seconds, in line 11 of hunt/count.py, `while True: pass`"),
-    ("pair.count", "exit()\n", r"ran to its end, in line 11 of hunt/count.py.*the fence pair.count"),
+    ("pair.count", "exit()\n", r"ran to completion, in line 11 of hunt/count.py.*the fence pair.count"),
     ("pair.mix", "def mix(a, b):\n    return a / 'x'\n",
      r"the check's use of `mix.py` stops with TypeError.*line 7 of mix.py, `return a"),
     ("pair.mix", "def mix(a, b):\n    while True: pass\n", "still running after 5 seconds, in line 7 of mix.py"),
@@ -289,7 +291,7 @@ def test_it_is_attempted_when_one_fence_of_one_file_is(here, session):
      r"`todo\(\"pair\"\)` is still called, so `hunt/count.py 3` says that .*line 13 of hunt/count.py, `todo\('pair'\)`"),
     ("pair.mix", "from dlojz import todo\ndef mix(a, b):\n    todo('pair')\n    return (a + b) / 2\n",
      "is still called, so the check's use of `mix.py` says that pair is not.*line 8 of mix.py"),
-    ("pair.mix", "import os\nos.kill(os.getpid(), 9)\n", "the check's use of `mix.py` was ended by the signal SIGKILL"),
+    ("pair.mix", "import os\nos.kill(os.getpid(), 9)\n", "the check's use of `mix.py` was killed by the signal SIGKILL"),
     ("pair.mix", "raise SystemExit\n", "the check's use of `mix.py` ends with exit code 0"),
 ])
 def test_what_is_wrong_is_named_with_its_file_and_line(here, session, name, body, said):
@@ -314,7 +316,7 @@ def test_a_file_that_is_no_python_is_named(here, session):
     write(here, "pair.mix", "def mix(a, b): return b\n")
     edit(here / "hunt/count.py", "steps = 0", "steps = (")
     outcome = run_check("pair", here, PLENTY, session)
-    assert outcome.state == CANNOT_CHECK and "hunt/count.py is no valid Python in line 7" in outcome.message
+    assert outcome.state == CANNOT_CHECK and "hunt/count.py is not valid Python, line 7" in outcome.message
 
 
 def test_what_is_wrong_outside_of_the_fences_is_not_the_lab_s(here, session):

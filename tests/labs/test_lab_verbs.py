@@ -61,7 +61,7 @@ def test_edit_says_where_the_fences_are_now(here):
     rows = [row.split("  ") for row in repr(verbs.edit("gpu")).split("\n")[1:]]
     names = catalogue.lab("gpu").fences
     assert [row[0].strip() for row in rows] == [f"train.py:{line_of(here, f'>>> {name}')}" for name in names]
-    assert [row[-1].strip() for row in rows] == ["as it came", "written", "as it came"]
+    assert [row[-1].strip() for row in rows] == ["not edited yet", "written", "not edited yet"]
     assert "gpu.batch" not in repr(verbs.edit("gpu.model"))
 
 
@@ -210,7 +210,7 @@ def test_solve_asks_in_a_terminal(here, monkeypatch, capsys, answer, solved):
     monkeypatch.setattr("builtins.input", lambda words: print(words) or answer)
     assert cli.main(["solve", "gpu"]) == 0
     said = capsys.readouterr().out
-    assert "[y/N]" in said and ("stands in train.py now" in said) == solved
+    assert "[y/N]" in said and ("train.py now has the kit's solution" in said) == solved
     assert (verbs.target("gpu").untouched(verbs.target("gpu").found(verbs.target("gpu").read()))) != solved
 
 
@@ -254,7 +254,7 @@ def test_catch_up_solves_what_comes_before_and_leaves_the_rest(here, judged):
     write(here, "channels_last.batch", "images = 1  # mine\n")
     edit(here, "def validate(", "def validate_mine(")
     said = repr(verbs.catch_up("channels_last"))
-    assert "gpu: the kit's solution stands" in said and "amp: the kit's solution stands" in said and judged["asked"] == []
+    assert all(f"{lab}: train.py now has the kit's solution" in said for lab in ("gpu", "amp")) and judged["asked"] == []
     found, labs = bodies(here), catalogue.labs()
     assert all(found[name] == fence.body for lab in ("gpu", "amp") for name, fence in labs[lab].fences.items())
     assert found["channels_last.batch"] == "images = 1  # mine\n" and "def validate_mine(" in (here / "train.py").read_text()
@@ -266,12 +266,12 @@ def test_catch_up_keeps_what_works_and_replaces_what_does_not(here, judged):
     write(here, "gpu.model", MINE)
     write(here, "amp.forward", "outputs = mine\n")
     said = repr(verbs.catch_up("channels_last"))
-    assert "gpu: solved already, your way" in said
-    assert "amp: the kit's solution stands in train.py now. Your file as it was: backup/" in said
+    assert "gpu: already solved, your way" in said
+    assert "amp: train.py now has the kit's solution. Your previous file: backup/" in said
     assert bodies(here)["gpu.model"] == MINE and "autocast" in bodies(here)["amp.forward"]
     assert "outputs = mine" in next((here / "backup").glob("*/train.py")).read_text()
     judged["asked"].clear()
-    assert repr(verbs.catch_up("channels_last")).count("solved already") == 2
+    assert repr(verbs.catch_up("channels_last")).count("already solved") == 2
     assert judged["asked"] == [], "what the check has accepted is not checked again"
 
 
@@ -280,7 +280,8 @@ def test_catch_up_leaves_alone_what_cannot_be_checked_or_read(here, judged):
     write(here, "gpu.model", MINE)
     edit(here, "# <<< amp.update", "# gone")
     said = repr(verbs.catch_up("channels_last"))
-    assert "gpu: left alone" in said and "amp: left alone" in said and "amp.update" in said and bodies(here)["gpu.model"] == MINE
+    assert "gpu: left unchanged" in said and "amp: left unchanged" in said and "amp.update" in said
+    assert bodies(here)["gpu.model"] == MINE
     assert said.startswith("Not ready for channels_last yet")
 
 
@@ -322,7 +323,7 @@ def test_an_emptied_file_is_called_empty_and_comes_back(here, capsys, left):
         assert cli.main(command.split()) == 2, command
         said = "".join(capsys.readouterr())
         assert "train.py is empty. If your editor still shows what you wrote, save it again, or look for a copy in backup/; " \
-               "`rm train.py && dlojz workspace` lays it out anew, as it was at first" in said, command
+               "`rm train.py && dlojz workspace` recreates it as new" in said, command
     assert (here / "train.py").read_text() == left and not list((here / "runs").iterdir())
     assert cli.main(["reset", "gpu", "--file"]) == 0
     assert (here / "train.py").read_text() == catalogue.laid_out("train.py")
@@ -368,7 +369,7 @@ def unkept(here):
 
 @pytest.mark.parametrize("command, first", [
     ("hint amp", "Hint 1 of 3 for amp"), ("diff gpu", "gpu.device: "), ("quiz amp range bf16 tf32", "Yours: "),
-    ("reset gpu", "gpu: the stub stands in train.py again.")])
+    ("reset gpu", "gpu: the stub is back in train.py.")])
 def test_what_cannot_be_noted_is_shown_all_the_same(unkept, capsys, command, first):
     write(unkept, "gpu.device", 'device = "cuda"\n')
     assert cli.main(command.split()) == 0
@@ -376,7 +377,7 @@ def test_what_cannot_be_noted_is_shown_all_the_same(unkept, capsys, command, fir
     *_, last = said.strip().split("\n")
     assert said.startswith(first) and said.count("Not kept in your progress") == 1
     assert last == f"Not kept in your progress: cannot write {unkept / events.NAME}: No such file or directory. " \
-                   "Make room or mend its permissions."
+                   "Free some space or fix its permissions."
 
 
 def test_all_hints_can_be_read_where_none_can_be_noted(unkept):
@@ -390,7 +391,7 @@ def test_all_hints_can_be_read_where_none_can_be_noted(unkept):
 
 def test_catching_up_says_what_it_could_not_note(unkept):
     done = verbs.catch_up("amp")
-    assert done.ready and "gpu: the kit's solution stands in train.py now. Not kept in your progress" in done.text
+    assert done.ready and "gpu: train.py now has the kit's solution. Not kept in your progress" in done.text
 
 
 def test_an_unknown_lab_is_bad_usage_with_the_nearest_name(here, capsys):
@@ -448,7 +449,7 @@ def test_reset_file_lays_it_out_anew_with_what_can_be_read(here):
     write(here, "gpu.batch", "images = 2  # of the same lab\n")
     mine = (here / "train.py").read_bytes()
     said = repr(verbs.reset("gpu", file=True))
-    assert "The stub stands in gpu.model, whose comments were damaged or gone." in said
+    assert "The stub is back in gpu.model, whose comments were damaged or missing." in said
     assert bodies(here)["gpu.batch"] == "images = 2  # of the same lab\n"
     assert (here / re.search(r"backup/\S+/train\.py", said)[0]).read_bytes() == mine
     text = (here / "train.py").read_text()
@@ -477,9 +478,9 @@ def test_a_renamed_file_is_recognised(here, capsys):
 
 
 @pytest.mark.parametrize("damage, said", [
-    (lambda text: text.replace("def validate(", "def validate((", 1), "no valid Python in line"),
-    (lambda text: text.replace("    torch.manual_seed", "\ttorch.manual_seed", 1), "no valid Python in line"),
-    (lambda text: text + "\0", "no valid Python"),
+    (lambda text: text.replace("def validate(", "def validate((", 1), "is not valid Python, line"),
+    (lambda text: text.replace("    torch.manual_seed", "\ttorch.manual_seed", 1), "is not valid Python, line"),
+    (lambda text: text + "\0", "is not valid Python"),
 ], ids=["a syntax error", "a tab among spaces", "a null byte"])
 def test_a_file_that_is_no_python_is_not_checked_and_not_changed(here, capsys, damage, said):
     write(here, "gpu.model", MINE)

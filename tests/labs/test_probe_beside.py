@@ -10,7 +10,7 @@ from dlojz.labs.outcome import CANNOT_CHECK, SOLVED, WRONG
 from dlojz.labs.probe import Limits, Probe, Session, claim, compare, kept
 from dlojz.labs.probe.beside import Beside
 from dlojz.labs.probe.copies import Copies
-from dlojz.labs.probe.facts import Facts
+from dlojz.labs.probe.facts import Facts, ending
 
 PLENTY = Limits(seconds=60)
 COMPARED = {"a": ("value", "~rough"), "b": ("tensor",), "c": ()}
@@ -100,7 +100,13 @@ def test_what_no_row_names_is_refused_with_its_name_and_step():
     both = pair([("torch", 0, {"flags": 1})], [("torch", 0, {"flags": 2})])
     trouble = both.trouble()
     assert trouble.saw == "`script.py`, before the first step: `torch.flags` is 1" and not trouble.named
-    assert pair([], [("saved", 3, {})]).trouble().saw == "`script.py`, step 3: no `saved`"
+    assert pair([("n", 3, {})], [("saved", 2, {}), ("n", 3, {})]).trouble().saw == "`script.py`, step 2: no `saved`"
+    assert pair([("n", 2, {})], [("n", 3, {})]).trouble() is None, "a kind of fact that nobody compares"
+
+
+def test_a_run_that_exits_early():
+    kits = [("saved", step, {}) for step in (1, 2, 3)]
+    assert pair(kits[:2], kits).trouble().saw == "`script.py` exits early, with exit code 0 after 2 steps"
 
 
 def test_a_claim_says_what_it_has_seen():
@@ -115,6 +121,18 @@ def test_a_claim_says_what_it_has_seen():
     both.holds(even, 5)
     trouble = both.trouble()
     assert (trouble.saw, trouble.expected, trouble.look.n) == ("3 is odd", "all is even", 3)
+
+
+def test_a_run_that_broke_off_is_judged_by_the_claims_that_say_so_and_then_by_who_waited():
+    ranks = [("n", 1, {"n": 3})], []
+    both = Beside(facts(*ranks), facts(*ranks), "", None)
+    both.mine._ended = ending({"line": 4, "file": "script.py"}, "error", "stops with RuntimeError: Connection closed by peer")
+    both.holds(claim("no odd number", look="lab.even")(lambda run: "3 is odd"))
+    trouble = both.trouble()
+    assert trouble.saw == "`script.py`: rank 0 waits in line 4 for rank 1, which has ended: it never called it"
+    assert trouble.event.line == 4
+    both.holds(claim("one number", look="lab.one", always=True)(lambda run: len(run.all("n")) == 1 and "one alone"))
+    assert (both.trouble().saw, both.trouble().expected) == ("one alone", "one number")
 
 
 # ----------------------------------------------------------------------------------------------------------------- copies
@@ -151,6 +169,7 @@ def test_which_fences_are_the_trainee_s_own(folder, tmp_path):
     write(folder, "ddp.wrap", catalogue.lab("ddp").stubs["ddp.wrap"])
     copies = Copies(folder, tmp_path / "copies", catalogue.lab("amp"))
     assert copies.answered() == ["amp.update"] and copies.others() == ["gpu.batch"] and copies.damaged() == []
+    assert copies.fences_of(["gpu", "amp.update"]) == ["gpu.device", "gpu.model", "gpu.batch", "amp.update"]
     file = folder / "train.py"
     file.write_text(file.read_text().replace("# >>> amp.forward", "# amp.forward"))
     copies = Copies(folder, tmp_path / "more", catalogue.lab("amp"))
@@ -219,7 +238,8 @@ def test_the_kit_runs_once_for_many_answers(folder, host, cache, monkeypatch):
     commands = started(host, monkeypatch)
     assert run_check("channels_last", folder, PLENTY, host).state == SOLVED
     cold = len(commands)
-    write(folder, "channels_last.batch", "if args.channels_last:\n    images = images.contiguous(memory_format=torch.channels_last)\n")
+    write(folder, "channels_last.batch",
+          "if args.channels_last:\n    images = images.contiguous(memory_format=torch.channels_last)\n")
     assert run_check("channels_last", folder, PLENTY, host).state == SOLVED
     assert len(commands) - cold == cold // 2, "the trainee's runs alone"
 
@@ -228,7 +248,7 @@ def test_where_the_kit_s_own_answer_does_not_run_the_fault_is_outside(folder, ho
     file = folder / "train.py"
     file.write_text(file.read_text().replace("criterion = nn.CrossEntropyLoss(", "criterion = nn.CrossEntropy(", 1))
     outcome = run_check("channels_last", folder, PLENTY, host)
-    assert outcome.state == CANNOT_CHECK and "outside of this lab's fences" in outcome.message, outcome
+    assert outcome.state == CANNOT_CHECK and "outside this lab's fences" in outcome.message, outcome
     assert "AttributeError" in outcome.message and "CrossEntropy(" in outcome.message
     assert not cache.exists(), "a run that has failed is not kept"
 
@@ -266,22 +286,22 @@ import torch
 
 def batches():
     for dtype in (torch.float32, torch.uint8):
-        yield f"6 {str(dtype)[6:]} images", (torch.randint(0, 255, (6, 3, 8, 8)).to(dtype), torch.eye(6), torch.rand(6), torch.randperm(6))
+        images = torch.randint(0, 255, (6, 3, 8, 8)).to(dtype)
+        yield f"6 {str(dtype)[6:]} images", (images, torch.eye(6), torch.rand(6), torch.randperm(6))
 """
 SHARE = "share = lam[:, None, None, None]\nmixed = share * images + (1 - share) * images[partner]\n"
+ROUNDED = "mixed = mixed if images.is_floating_point() else mixed.round()\n"
 SOFT = "lam[:, None] * targets + (1 - lam[:, None]) * targets[partner]\n"
 WRONG_FUNCTIONS = {
     f"{SHARE}return mixed.to(images.dtype), {SOFT}": "6 uint8 images: part 1 of the result is",
     f"{SHARE}return mixed, {SOFT}": "6 uint8 images: part 1 of the result is float32",
     f"{SHARE}return mixed.round().to(images.dtype)[:3], {SOFT}": "part 1 of the result has the shape [3, 3, 8, 8]",
     f"{SHARE}return mixed.round().to(images.dtype)": "the result is a tensor",
-    f"{SHARE}images[0] = 0\nmixed = mixed if images.is_floating_point() else mixed.round()\n"
-    f"return mixed.to(images.dtype), {SOFT}": "argument 1 is changed",
-    f"torch.rand(1)\n{SHARE}mixed = mixed if images.is_floating_point() else mixed.round()\nreturn mixed.to(images.dtype), {SOFT}":
-        "takes other numbers from torch's generator",
+    f"{SHARE}{ROUNDED}images[0] = 0\nreturn mixed.to(images.dtype), {SOFT}": "argument 1 is changed",
+    f"torch.rand(1)\n{SHARE}{ROUNDED}return mixed.to(images.dtype), {SOFT}": "takes other numbers from torch's generator",
     "return images.nothing\n": "stops with AttributeError",
-    f"import time; time.sleep(0.02)\n{SHARE}mixed = mixed if images.is_floating_point() else mixed.round()\n"
-    f"return mixed.to(images.dtype), {SOFT}": "times as long as the kit's function",
+    f"import time; time.sleep(0.02)\n{SHARE}{ROUNDED}return mixed.to(images.dtype), {SOFT}":
+        "times as long as the kit's function",
 }
 
 
@@ -334,7 +354,8 @@ for step in range(3):
 
 def test_a_plain_script_is_observed(run):
     found = run(PLAIN, spy=["torch.nn.utils.clip_grad_value_", "torch.randn"])
-    assert [(each.function, each.computes, each.target["shape"]) for each in found.all("loss")] == [("mse_loss", "float32", [5, 1])] * 3
+    losses = [(each.function, each.computes, each.target["shape"]) for each in found.all("loss")]
+    assert losses == [("mse_loss", "float32", [5, 1])] * 3
     assert [each.step for each in found.all("update")] == [1, 2, 3] == [each.step for each in found.all("updated")]
     assert [each.lr for each in found.all("update")] == [[0.1], [0.1], [0.05]]
     assert [each.lr for each in found.all("schedule")] == [[0.1], [0.05], [0.05]]
@@ -342,7 +363,7 @@ def test_a_plain_script_is_observed(run):
     assert [(each.kind, each.computes) for each in found.all("layer", step=1)] == [("Linear", "float32"), ("ReLU", None),
                                                                                   ("Linear", "float32")]
     called = found.all("call", name="torch.nn.utils.clip_grad_value_")
-    assert len(called) == 3 and called[0].args[1] == "0.1" and called[0].line == 14
+    assert len(called) == 3 and called[0].args[1] == "0.1" and called[0].line == 13
     used = {(each.step, each.name) for each in found.all("used")}
     assert (1, "torch.randn") in used or (0, "torch.randn") in used
 
@@ -394,7 +415,7 @@ def test_a_backward_pass_is_noted_once(train):
     ("cuda()", True), ("cuda(1, True)", False), ("cuda(non_blocking=True)", False),
 ])
 def test_copies_that_do_not_wait(train, copy, waits):
-    body = f"sums = torch.zeros(1, device=device)\nimages = images.{copy}\n" \
+    body = f"images = images.{copy}\n" \
            f"labels = torch.empty_like(labels, device=device).copy_(labels, {not waits})"
     found = train("--device cuda", {"gpu.batch": body}, gpus=2, local_rank=1)
     moves = found.all("move", step=2, target="cuda:1")

@@ -136,4 +136,4 @@ def test_each_cause_is_found_where_it_is_left(file, session, tmp_path):
         (tmp_path / name).write_text(fences.replace(text, stubs, name))
     outcome = run_check("profiler_hunt", tmp_path, Limits(seconds=60), session)
     assert outcome.state == WRONG and LOOK[file] in outcome.message and file.removeprefix("hunt/") in outcome.message, outcome
-    assert f"Still as it came: {next(iter(HUNT.fences_in(file)))}." in outcome.message
+    assert f"Not edited yet: {next(iter(HUNT.fences_in(file)))}." in outcome.message

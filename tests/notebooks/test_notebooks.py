@@ -10,6 +10,7 @@ from patience import patient
 
 from dlojz.labs import catalogue, notebooks, workspace
 
+pytestmark = pytest.mark.spread
 NOTEBOOKS = workspace.notebooks()
 
 

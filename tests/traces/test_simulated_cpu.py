@@ -53,9 +53,9 @@ def test_a_loss_that_is_read_once_a_step_is_no_synchronisation_where_no_step_is_
     said = views.trace(path).text
     assert said.startswith("trace of trace.json: 12.") and " ms without a marked step on CPU" in said.splitlines()[0]
     assert "note: no step is marked in the trace" in said
-    assert "a step" not in said and " step of " not in said and "operators in all, " in said and "of the trace (" in said
+    assert "per step" not in said and " step of " not in said and "operators in all, " in said and "of the trace (" in said
     page = views.trace(path)._repr_html_()
-    assert "a step" not in page and "own time in the trace" in page and "the trace of the CPU" in page
+    assert "per step" not in page and "own time in the trace" in page and "the trace of the CPU" in page
 
 
 @pytest.mark.parametrize(("reads", "update", "pattern"), [(7, True, "launch"), (8, True, "synchronisation"),
@@ -83,7 +83,7 @@ def test_communications_without_a_marked_step(tmp_path):
     path, _, found = told(cpu, tmp_path)
     assert found.pattern == "communication" and "5 collectives in all with 20.0 MB" in str(found)
     for said in (views.communications(path).text, views.communications(path)._repr_html_()):
-        assert "in all" in said and "a step" not in said
+        assert "in all" in said and "per step" not in said
 
 
 # --- a hole in the trace -----------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def hole(cpu, us=50_000.0, reads=0):
 def test_a_hole_is_no_lack_of_work_for_each_call(tmp_path, reads):
     """Python, numpy or a file in each step: neither a larger batch nor fewer launches nor fewer reads would shorten it."""
     _, facts, found = told(Cpu().steps(4, lambda cpu: hole(cpu, reads=reads)), tmp_path)
-    assert found.pattern == "launch" and found.title.startswith("a hole in the trace") and facts.holey
+    assert found.pattern == "launch" and found.title.startswith("a gap in the trace") and facts.holey
     assert found.next[0].startswith("profile Python: ") and "cProfile" in found.next[0] and "py-spy" in found.next[0]
     assert "made, read or written in the loop" in found.next[1] and "DataLoader" in found.next[1]
     assert "numpy, reading and writing files" in found.evidence[0] and "(9" in found.evidence[0]
@@ -182,8 +182,8 @@ def test_a_collective_is_of_the_phase_that_asked_for_it(tmp_path):
     assert [one.step for one in facts.collectives] == [0, 1, 2, 3, 4]
     assert [name for name, *_ in facts.phases[:3]] == ["forward", "backward", "update"]
     said = views.communications(path).text
-    assert "1 collective a step, 32.0 MB, by gloo" in said and "Gradients go in 1 bucket a step beside the backward" in said
-    assert "1 collectives" not in str(views.trace(path)) and "1 collective a step with 32.0 MB" in str(views.trace(path))
+    assert "1 collective per step, 32.0 MB, by gloo" in said and "Gradients go in 1 bucket per step beside the backward" in said
+    assert "1 collectives" not in str(views.trace(path)) and "1 collective per step with 32.0 MB" in str(views.trace(path))
 
 
 def test_communication_is_counted_in_one_way(tmp_path):
@@ -194,7 +194,7 @@ def test_communication_is_counted_in_one_way(tmp_path):
     assert facts.shares["communication"] == pytest.approx(whole - hidden)
     said = views.communications(path).text
     assert found.pattern == "communication" and found.evidence[0].startswith("99.0 ms of the ")
-    assert "one is asked for or under way for 99.0 ms of the " in said and "for 99.0 ms a step (" in said
+    assert "one is asked for or under way for 99.0 ms of the " in said and "for 99.0 ms per step (" in said
 
     def overlapped(cpu):
         over = cpu.all_reduce(8_000_000, 90_000, asking=9_000)
@@ -204,10 +204,10 @@ def test_communication_is_counted_in_one_way(tmp_path):
     assert facts.under_way == (pytest.approx(99e-3), pytest.approx(60e-3))
     assert facts.shares["communication"] == pytest.approx(39e-3)
     said = views.communications(path)
-    assert "61% of that is hidden behind computing; for 39.0 ms a step (39%)" in said.text and "61% of their time" in str(found)
+    assert "61% of that is hidden behind computing; for 39.0 ms per step (39%)" in said.text and "61% of their time" in str(found)
     page = said._repr_html_()
     assert "computes and communicates: 60.0 ms" in page and "communicates, computes nothing: 39.0 ms" in page
-    assert "1 a step, 99.0 ms, 61% of it beside computing" in views.trace(path).text
+    assert "1 per step, 99.0 ms, 61% of it beside computing" in views.trace(path).text
 
 
 def late(cpu):
@@ -217,9 +217,9 @@ def late(cpu):
 def test_the_process_that_comes_late_is_looked_for_first(tmp_path):
     """19 kB in 52 ms: no network is so slow."""
     path, _, found = told(Cpu(world=2).steps(4, late), tmp_path)
-    assert found.pattern == "communication" and found.next[0].startswith("look for the process that comes late")
+    assert found.pattern == "communication" and found.next[0].startswith("find the slow process")
     assert "evenly" in found.next[1] and any("one of 19.2 kB takes 52.0 ms" in line for line in found.evidence)
-    assert "waits for one that comes late" in views.communications(path).text
+    assert "waits for a slower one" in views.communications(path).text
 
 
 def test_one_bucket_of_several_waits_for_the_late_process(tmp_path):
@@ -228,7 +228,7 @@ def test_one_bucket_of_several_waits_for_the_late_process(tmp_path):
             cpu.now = cpu.all_reduce(30_000, us)
         small_net(cpu)
     _, _, found = told(Cpu(world=2).steps(4, body), tmp_path)
-    assert found.next[0].startswith("look for the process that comes late") and "one of 0.12 MB takes 60.0 ms" in str(found)
+    assert found.next[0].startswith("find the slow process") and "one of 0.12 MB takes 60.0 ms" in str(found)
 
 
 @pytest.mark.parametrize(("elements", "us"), [(8_000_000, 90_000), (65_536, 9_000), (4_800, 2_500), (25_000_000, 3_000_000)])
@@ -338,7 +338,7 @@ def test_values_that_are_read_are_counted_beside_another_diagnosis(tmp_path):
 
     _, _, found = told(Cpu().steps(4, body), tmp_path)
     assert found.pattern == "arithmetic"
-    assert any("as values are read out of tensors one by one (100 times a step)" in line for line in found.also), found.also
+    assert any("as values are read out of tensors one by one (100 times per step)" in line for line in found.also), found.also
 
 
 def test_images_that_are_made_small_in_the_loop(tmp_path):
@@ -378,7 +378,7 @@ def test_operators_are_counted_in_one_way(tmp_path):
     folder.mkdir()
     Cpu().steps(4, body).write(folder / "trace.json")
     facts = traces.analyse(traces.read(folder))
-    assert facts.called == 100 + 2 * 10 + 1 and "121 operators a step" in str(traces.diagnose(facts))
+    assert facts.called == 100 + 2 * 10 + 1 and "121 operators per step" in str(traces.diagnose(facts))
     said = figures.counted(folder).text
     assert [line.split()[-1] for line in said.splitlines() if line.startswith(("operators", "values"))] == ["121", "10"], said
     unmarked(reads=1).write(folder / "trace.json")

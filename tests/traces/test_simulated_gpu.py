@@ -386,7 +386,7 @@ def test_a_process_that_comes_late_is_told_from_a_slow_network(tmp_path, element
     _, facts = facts_of(body, tmp_path, world=4)
     found = traces.diagnose(facts)
     assert found.pattern == "communication"
-    assert found.next[0].startswith("look for the process that comes late" if late else "send less often"), found
+    assert found.next[0].startswith("find the slow process" if late else "send less often"), found
     assert any("which process comes late" in line for line in found.unknown) == late
 
 
@@ -443,7 +443,7 @@ def test_no_sentence_speaks_of_a_step_where_none_is_marked(tmp_path):
         found = traces.diagnose(traces.analyse(traces.read(path)))
         assert found.pattern == pattern, f"{program.__name__}: {found}"
         for said in (str(found), *(view(path).text for view in (views.trace, views.communications))):
-            assert "a step" not in said and " step of " not in said, said
+            assert "per step" not in said and " step of " not in said, said
 
 
 # --- the facts themselves ----------------------------------------------------------------------------------------------------
@@ -523,7 +523,7 @@ def test_what_could_use_tensor_cores_and_why_it_does_not(tmp_path):
 def test_a_card_that_is_not_known_is_said(tmp_path):
     _, facts = facts_of(thin_convolutions, tmp_path, device={"id": 0, "name": "NVIDIA Z9", "computeMajor": 12})
     found = traces.diagnose(facts)
-    assert any("what NVIDIA Z9 can at most is not known here" in line for line in found.unknown)
+    assert any("the peak of NVIDIA Z9 is not known here" in line for line in found.unknown)
     assert found.pattern == "arithmetic" and "of what this card can" not in str(found)
 
 

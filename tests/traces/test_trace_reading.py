@@ -113,12 +113,12 @@ def test_every_place_to_cut_is_survived(tmp_path, file):
 
 @pytest.mark.parametrize(("content", "said"), [
     (b"", "is empty: the run was killed while it wrote it"),
-    (b"hello", 'is no trace of torch.profiler: it has no "traceEvents"'),
-    (b"{}", "is no trace of torch.profiler"),
-    (b'{"event": "start"}\n{"event": "step"}\n', "is no trace of torch.profiler"),
-    (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40, "is no trace of torch.profiler"),
-    (gzip.compress(b"hello", mtime=0), "is no trace of torch.profiler"),
-    (b"\x1f\x8b" + b"no gzip at all", "is no trace of torch.profiler"),
+    (b"hello", 'is not a trace of torch.profiler: it has no "traceEvents"'),
+    (b"{}", "is not a trace of torch.profiler"),
+    (b'{"event": "start"}\n{"event": "step"}\n', "is not a trace of torch.profiler"),
+    (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40, "is not a trace of torch.profiler"),
+    (gzip.compress(b"hello", mtime=0), "is not a trace of torch.profiler"),
+    (b"\x1f\x8b" + b"no gzip at all", "is not a trace of torch.profiler"),
     (b'{"traceEvents": []}', "has no events: profile again"),
     (b'{"traceEvents": [', "has no events and broke off before the first event"),
     (b'{"traceEvents": [{"ph": ', "has no events and broke off before the first event"),

@@ -70,8 +70,8 @@ def test_ink_has_the_colour_of_the_page(name):
     assert "#010203" not in svg and "currentColor" in colours
     of_data = (*palette.COLOURS.values(), *palette.RUNS, palette.SPEED, palette.BAD, palette.GREY)
     known = {"none", "currentColor", *(value.lower() for value in of_data)}
-    assert colours - known <= {"#000000", "#ffffff"}
-    for words, colour in re.findall(r'fill="(#000000|#ffffff)"[^>]*>([^<]*)<', svg):
+    assert colours - known <= {"#000", "#fff"}
+    for words, colour in re.findall(r'fill="(#000|#fff)"[^>]*>([^<]*)<', svg):
         assert words and colour
 
 

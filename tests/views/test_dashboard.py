@@ -31,18 +31,18 @@ def test_numbers_by_hand():
     assert str(view) == """\
 run: completed: 10 of 10 steps
   run           resnet50, 224 px, on NVIDIA H100, 16 cores, torch 2.11.0
-  speed         256 images/s, 500 ms a step
-  device alone  320 images/s, were every batch there in time
+  speed         256 images/s, 500 ms per step
+  device alone  320 images/s, if every batch were ready in time
   a step        waiting for data 20%, copy 0%, forward 20%, backward 40%, update 20%
-  loading       the process waits 50.0 ms a step for its loader (10% of it)
+  loading       the process waits 50.0 ms per step for its loader (10% of the step)
   first step    4.00 s
   devices       2 GPUs
   batch         128 images (2 processes x 64)
   precision     FP32
   switches      none
   optimizer     SGD, lr 0.1, momentum 0.9, weight decay 0.0001
-  memory        40.0 GB at most, 44.0 GB reserved: 55% of the card's 80.0 GB (rank 0 of 2)
-  power         1,200 W, 4.69 J an image
+  memory        40.0 GB at peak, 44.0 GB reserved: 55% of the card's 80.0 GB (rank 0 of 2)
+  power         1,200 W, 4.69 J per image
   an epoch      2.50 s (640 images)
   a training    7.50 s (3 epochs)
   this run      took 30.0 s
@@ -103,7 +103,7 @@ def test_precision_and_switches_have_readable_names():
 
 
 def test_a_fence_that_is_not_written_is_not_shown_as_done():
-    message = "amp is not written yet (train.py, line 212): this run goes without it"
+    message = "amp is not written yet (train.py, line 212): this run continues without it"
     todo = {"event": "todo", "lab": "amp", "message": message}
     view = views.dashboard(record(start(amp="bf16"), todo, *steps(), end()))
     assert rows(view)["todo"] == message and message in view._repr_html_()
@@ -114,13 +114,13 @@ def test_on_a_cpu():
     cpu = {"event": "end", "time": 130.0, "status": "completed", "steps": 10, "host_memory": 975_294_464, "power": None,
            "joules_per_image": None}
     said = rows(views.dashboard(record(start(by_hand.CPU, world=1), *steps(images=64), cpu)))
-    assert said["memory"] == "0.98 GB of the host at most"
+    assert said["memory"] == "0.98 GB of host memory at peak"
     assert said["power"] == "not measured" and said["devices"] == "CPU, 1 process" and said["batch"] == "64 images"
 
 
 def test_whole_steps_only():
     view = views.dashboard(record(start(), *by_hand.whole_steps(), end()))
-    assert rows(view)["speed"] == "256 images/s, 500 ms a step"
+    assert rows(view)["speed"] == "256 images/s, 500 ms per step"
     assert not {"device alone", "a step", "loading"} & set(rows(view)) and "device alone" not in view.page
 
 
@@ -164,14 +164,14 @@ def test_a_profiled_run_is_slower_for_that_alone(tmp_path):
 def test_against_a_run_that_measured_nothing(tmp_path):
     base = folder(tmp_path / "gpu-001", [start(), OUT_OF_MEMORY])
     assert rows(views.dashboard(record(*MEASURED), base))["compared"] == \
-        "not with gpu-001: gpu-001 has no timed steps, for it ran out of memory: mend that first"
+        "not with gpu-001: gpu-001 has no timed steps: it ran out of memory. Fix that first"
 
 
 @pytest.mark.parametrize("events, state, reason, said", [
-    ([], "FAILED", "unrecognized arguments: --nosuch", ", for it failed: mend that first"),
-    ([start(), *steps(last=2)], "TIMEOUT", "", ", for it ran into its time limit: give it more time"),
-    ([start(), *steps(last=2), end()], "COMPLETED", "", ": all of them warm up. Do more steps"),
-    ([], "CANCELLED", "cancelled before it ran", ", for it was cancelled before it ran: submit it again"),
+    ([], "FAILED", "unrecognized arguments: --nosuch", ": it failed. Fix that first"),
+    ([start(), *steps(last=2)], "TIMEOUT", "", ": it reached its time limit. Give it more time"),
+    ([start(), *steps(last=2), end()], "COMPLETED", "", ": all steps are warm-up. Run more steps"),
+    ([], "CANCELLED", "cancelled before it ran", ": it was cancelled before it started. Submit it again"),
     ([start(), *steps(last=2)], "CANCELLED", "", ": run it again, with submit(…, again=True)"),
     ([start(), *steps(last=2)], "RUNNING", "", " yet"),
 ])
@@ -235,7 +235,7 @@ def test_out_of_memory(tmp_path):
         view = views.dashboard(run)
         assert face(view) == ["out of memory (1 of 10 steps were done)", OUT_OF_MEMORY["message"], OUT_OF_MEMORY["advice"]]
         assert OUT_OF_MEMORY["advice"] in view.page and OUT_OF_MEMORY["message"] in view.page
-        assert rows(view)["memory"] == "76.0 GB of the card's 80.0 GB were taken when it broke"
+        assert rows(view)["memory"] == "76.0 GB of the card's 80.0 GB were allocated when it ran out of memory"
         assert rows(view)["speed"] == "no timed steps: the first 2 steps warm up"
 
 
@@ -246,9 +246,10 @@ def test_out_of_memory_that_only_the_queue_saw(tmp_path):
 
 
 def test_failed(tmp_path):
-    error = {"event": "error", "kind": "nan_loss", "message": "the loss is not a number since step 3.", "advice": "Lower --lr."}
+    message = "the loss is NaN or infinite from step 3 on."
+    error = {"event": "error", "kind": "nan_loss", "message": message, "advice": "Lower --lr."}
     view = views.dashboard(job(tmp_path / "x-001", [start(), *steps(last=3), error, end("failed")], "FAILED", "exit code 1"))
-    assert face(view) == ["failed (3 of 10 steps were done)", "the loss is not a number since step 3.", "Lower --lr."]
+    assert face(view) == ["failed (3 of 10 steps were done)", "the loss is NaN or infinite from step 3 on.", "Lower --lr."]
     numpi = "ModuleNotFoundError: No module named 'numpi'"
     wrong = job(tmp_path / "y-001", [], "FAILED", numpi)
     assert face(views.dashboard(wrong)) == ["failed", numpi, "nothing is recorded"], "a log that is not there is not named"
@@ -282,11 +283,11 @@ def test_timeout_says_how_much_time_it_would_take(tmp_path):
     timed = [step | {"time": time} for step, time in zip(steps(last=4), (300, 304, 344, 384))]
     view = views.dashboard(job(tmp_path / "x-001", [start(), *timed], "TIMEOUT"))
     # The six that are left take 40 s each, and a tenth more: 264 s beside the 600 s, in which the start took the most.
-    assert face(view) == ["ran into its time limit (4 of 10 steps were done)", "10 min were enough for 4 of 10 steps; "
-                          "all of them need about 14 min: ask for more time, or do fewer steps."]
+    assert face(view) == ["reached its time limit (4 of 10 steps were done)", "10 min was enough for 4 of 10 steps; "
+                          "all of them need about 14 min: request more time, or run fewer steps."]
     resumed = [start() | {"resumed_at": 5, "time": 250}, *({**step, "step": step["step"] + 5} for step in timed)]
     assert face(views.dashboard(job(tmp_path / "y-001", resumed, "TIMEOUT")))[1].startswith(
-        "10 min were enough for 4 of the 5 steps that were left; all of them need about 11 min")
+        "10 min was enough for 4 of the 5 steps that were left; all of them need about 11 min")
     early = [start(), *steps(last=2)]  # nothing but the warm-up: a fifth of the steps took all of the time
     assert "all of them need about 54 min" in face(views.dashboard(job(tmp_path / "z-001", early, "TIMEOUT")))[1]
     untimed = [start(), *steps(last=4)]  # half a second each, as far as is known
@@ -307,7 +308,7 @@ def test_other_ends(tmp_path, state, reason, expected):
 def test_running_and_pending(tmp_path, monkeypatch):
     monkeypatch.setattr(job_module, "refresh", lambda jobs: jobs)  # the states that are in job.json
     running = views.dashboard(job(tmp_path / "x-001", [start(), *steps(last=6)], "RUNNING"))
-    assert face(running) == ["running: 6 of 10 steps"] and rows(running)["speed"] == "256 images/s, 500 ms a step"
+    assert face(running) == ["running: 6 of 10 steps"] and rows(running)["speed"] == "256 images/s, 500 ms per step"
     assert rows(running)["memory"] == rows(running)["power"] == "not measured yet"
     assert face(views.dashboard(job(tmp_path / "y-001", None, "RUNNING"))) == ["running: nothing is recorded yet"]
     waits = views.dashboard(job(tmp_path / "z-001", None, "PENDING", "Resources: waits for a free GPU"))
@@ -316,7 +317,7 @@ def test_running_and_pending(tmp_path, monkeypatch):
 
 def test_ends_that_a_record_alone_tells():
     assert face(views.dashboard(record(start(), *steps(), end("stopped"))))[0].startswith("stopped after saving a checkpoint")
-    goes_on = "not ended: it goes on, or it was killed (3 of 10 steps were done)"
+    goes_on = "not finished: still running, or killed (3 of 10 steps were done)"
     assert face(views.dashboard(record(start(), *steps(last=3)))) == [goes_on]
     assert face(views.dashboard(record())) == ["nothing is known about how it ended", "nothing is recorded"]
 
@@ -362,9 +363,9 @@ def test_a_long_name_does_not_make_the_page_wider(tmp_path):
 def test_which_run_is_said_in_one_line():
     with pytest.raises(UsageError, match="these are 2 runs"):
         views.dashboard([record(*MEASURED), record(*MEASURED)])
-    with pytest.raises(UsageError, match="int is no run"):
+    with pytest.raises(UsageError, match="int is not a run"):
         views.dashboard(3)
-    with pytest.raises(UsageError, match="there is no run to show"):
+    with pytest.raises(UsageError, match="no run to show"):
         views.dashboard([])
     with pytest.raises(UsageError, match="there is no /nowhere/amp-001"):
         views.dashboard("/nowhere/amp-001")
@@ -375,7 +376,7 @@ def test_what_is_no_run_is_said_in_one_line(tmp_path):
     (tmp_path / "Makefile").write_text("all:\n")
     (tmp_path / "ws").mkdir()
     for name in ("train.py", "Makefile"):
-        with pytest.raises(UsageError, match=f"{name} is no record: give a run's folder, such as runs/amp-001$"):
+        with pytest.raises(UsageError, match=f"{name} is not a record: give a run's folder, such as runs/amp-001$"):
             views.dashboard(tmp_path / name)
     with pytest.raises(UsageError, match=r"there is no record in .*ws: give a run's folder"):
         views.dashboard(tmp_path / "ws")
@@ -437,7 +438,7 @@ def test_numbers_that_round_up_to_one_figure_more():
 
 def test_a_view_is_saved_to_a_file_that_is_named():
     for nothing in (None, 3):
-        with pytest.raises(UsageError, match="is no file name: say where to write it"):
+        with pytest.raises(UsageError, match="is not a file name: say where to write it"):
             views.dashboard(record(*MEASURED)).save(nothing)
-    with pytest.raises(UsageError, match=r'int is no file name: say where to write it, such as csv\("runs.csv"\)'):
+    with pytest.raises(UsageError, match=r'int is not a file name: say where to write it, such as csv\("runs.csv"\)'):
         views.compare(record(*MEASURED)).csv(3)

@@ -63,10 +63,10 @@ def test_text_of_a_trace(run):
     said = str(views.trace(run))
     assert said.startswith("trace of profile-001: 4 steps of ")
     assert "on NVIDIA H100 80GB HBM3, rank 0 of 2" in said
-    for line in (r"busy +kernels run \d+% of the time", r"a step +the GPU computes \d+%",
+    for line in (r"busy +kernels run \d+% of the time", r"per step +the GPU computes \d+%",
                  r"tensor cores +(83|84|85)% of the kernels",
-                 r"copies +to the GPU, pinned memory: 1\.00 MB a step, 25\.0 GB/s", r"synchronises +aten::item, once a step",
-                 r"launches +\d+ kernels a step", r"loader +the process waits 2\.00 ms a step", r"collectives +2 a step",
+                 r"copies +to the GPU, pinned memory: 1\.00 MB per step, 25\.0 GB/s", r"synchronises +aten::item, once per step",
+                 r"launches +\d+ kernels per step", r"loader +the process waits 2\.00 ms per step", r"collectives +2 per step",
                  r"diagnosis: loader: fed too slowly", r"  try 1: .*--num-workers", r"  try 2: "):
         assert re.search(line, said), (line, said)
 
@@ -85,7 +85,7 @@ def test_picture_says_what_the_text_says(run):
     for lane in ("CPU", "CPU waits", "GPU stream 7", "GPU stream 20", "GPU copies"):
         assert f" {lane} " in page
     number = trace.drawn(traces.analyse(traces.read(run / "trace.json.gz")))[2]
-    assert f" step {number + 1} from near" in page, "as the record counts, from 1"
+    assert f" step {number + 1} in detail" in page, "as the record counts, from 1"
     raw = view._repr_html_()
     assert "<script" not in raw and "http" not in raw.replace("http://www.w3.org/2000/svg", "")
 
@@ -107,9 +107,9 @@ def test_lanes_lie_where_the_work_is(run):
 
 def test_text_of_communications(run):
     said = str(views.communications(run))
-    assert re.search(r"collective +phase +a step +bytes +time +hidden +GB/s +largest\n"
+    assert re.search(r"collective +phase +per step +bytes +time +hidden +GB/s +largest\n"
                      r"all_reduce +backward +2 +20\.0 MB +1\.60 ms +\d+% +12\.5 +10\.0 MB", said), said
-    assert "2 collectives a step, 20.0 MB, by nccl" in said and "waits for the others" in said
+    assert "2 collectives per step, 20.0 MB, by nccl" in said and "waits for the others" in said
     page = plain(views.communications(run)._repr_html_())
     for line in said.split("\n")[3:]:
         assert line in page
@@ -155,7 +155,7 @@ def test_a_run_without_a_trace_gets_a_clear_word(tmp_path, view):
     todo = {"event": "todo", "lab": "profiler", "message": "the profiler is not written"}
     unwritten = folder(tmp_path / "amp-003", [start(), todo, *steps(), end()])
     assert "the profiler is not written" in str(view(unwritten))
-    assert "no trace beside it" in str(view(records.Record(MEASURED)))
+    assert "no trace next to it" in str(view(records.Record(MEASURED)))
     with pytest.raises(UsageError):
         view(str(tmp_path / "none"))
 
@@ -168,7 +168,7 @@ def test_a_run_that_was_profiled_is_not_told_to_be(tmp_path, view):
     for name, events, why in (("a-001", [profiled, error, *steps(), over], f"{error['message'][10:]} {error['advice']}"),
                               ("b-001", [profiled, *steps(), over], "there is no trace.json.gz in the run's folder. Does"),
                               ("c-001", [profiled, *steps(last=2), end("failed")], "the run ended before the steps that"),
-                              ("d-001", [profiled, *steps(last=2)], "it was ended before it could write one")):
+                              ("d-001", [profiled, *steps(last=2)], "it was stopped before it could write one")):
         said = str(view(folder(tmp_path / name, events)))
         assert f"{name} was to be profiled, but has left no trace: {why}" in said and "run it with" not in said
     going = str(view(job(tmp_path / "e-001", [profiled, *steps(last=3)], "RUNNING")))

@@ -50,7 +50,7 @@ run     64  5.20 GB   5.72 GB       256  164 W     4.69  completed
 run    128  8.40 GB   9.24 GB       512  228 W     4.69  completed
 run    512  27.6 GB   30.4 GB     2,048  612 W     4.69  completed
 run  1,024        -         -         -      -        -  out of memory
-2.00 GB do not depend on the batch (the model with its gradients and optimizer); activations take 50.0 MB an image.
+2.00 GB do not depend on the batch (the model with its gradients and optimizer); activations take 50.0 MB per image.
 By count: parameters 0.10 GB, gradients 0.10 GB, optimizer 0.10 GB, together 0.30 GB.
 What the allocator reserves would fill the card's 80.0 GB at a batch of about 1,400.
 Out of memory at a batch of 1,024; 512 fitted.
@@ -111,7 +111,7 @@ def test_memory_sweep_keeps_to_what_can_be_compared(tmp_path, fields, said):
 
 def test_memory_sweep_on_a_cpu_has_no_limit():
     text = str(views.memory_sweep(sweep(16, 32, machine=by_hand.CPU)))
-    assert "Python and its libraries); activations take 50.0 MB an image" in text
+    assert "Python and its libraries); activations take 50.0 MB per image" in text
     assert "card" not in text and "reserved" not in text
 
 
@@ -119,7 +119,7 @@ def test_memory_sweep_on_a_cpu_has_no_limit():
 def test_memory_sweep_on_a_cpu_knows_the_hosts_limit(limit, drawn):
     view = views.memory_sweep(sweep(16, 32, machine={**by_hand.CPU, "host_memory_total": limit}))
     assert f"The process would fill the host's {limit / 1e9:.{2 if drawn else 1}f} GB at a batch of about" in str(view)
-    far = "15,000, if it went on so: no batch above 32 was tried."  # 2 GB and 0.05 GB an image: 15,960
+    far = "15,000, by extrapolation: no batch above 32 was tried."  # 2 GB and 0.05 GB an image: 15,960
     assert f"about {'120.' if drawn else far}" in str(view)
     assert ("stroke-dasharray=\"7 5\"" in view._repr_html_()) == drawn
 
@@ -128,10 +128,10 @@ def test_memory_sweep_that_cannot_separate():
     assert "Two batch sizes that fit are needed" in str(views.memory_sweep(sweep(64)))
     assert "Two batch sizes that fit are needed" in str(views.memory_sweep(sweep(64, 64)))
     falling = [record(start(batch_size=b), *steps(), end(gb=100 / b)) for b in (32, 64)]
-    assert "do not lie on a line that clearly rises" in str(views.memory_sweep(falling))
+    assert "Memory does not clearly rise with the batch" in str(views.memory_sweep(falling))
     measured = zip((2, 4, 8, 16, 32), (0.9417, 0.9336, 0.9385, 0.9407, 0.9483))  # of resnet18 at 32 px on a CPU
     noise = [record(start(by_hand.CPU, batch_size=b), *steps(), end(host_memory=int(gb * 1e9))) for b, gb in measured]
-    assert "do not lie on a line that clearly rises" in str(views.memory_sweep(noise)) and "would fill" not in str(noise)
+    assert "Memory does not clearly rise with the batch" in str(views.memory_sweep(noise)) and "would fill" not in str(noise)
     other = [*sweep(64), record(start(model="resnet18", batch_size=32), *steps(), end())]
     assert "can't be compared with run: model resnet18 here, resnet50 there" in str(views.memory_sweep(other))
     assert "run is left out: its record does not say its batch size" in str(views.memory_sweep(record()))
@@ -159,10 +159,10 @@ timeline of run: completed: 10 of 10 steps
   run         10 steps in 12.5 s
   first step  4.00 s, 2.00 s of it waiting for data
   warm-up     2 steps in 4.50 s, left out of averages
-  a step      625 ms on average, 500 ms in the middle
+  a step      625 ms on average, 500 ms median
   slowest     step 7: 1.50 s, 900 ms of it waiting for data
-  waiting     the device waits 200 ms a step, 32% of it
-  loader      the process waits for its loader 100 ms a step, 16% of it
+  waiting     the device waits 200 ms per step, 32% of it
+  loader      the process waits for its loader 100 ms per step, 16% of it
   other       validation and checkpoints took 3.00 s"""
     page = view._repr_html_()
     for line in str(view).split("\n")[1:]:
@@ -185,7 +185,7 @@ def test_timeline_shows_each_phase_where_it_was():
 
 
 def test_timeline_of_chosen_steps():
-    page = views.timeline(record(*MEASURED), steps=(3, 4)).page.partition("a few steps from near")[2]
+    page = views.timeline(record(*MEASURED), steps=(3, 4)).page.partition("a few steps in detail")[2]
     assert "steps 3 to 4" in page and "<title>step 3: " in page and "<title>step 4: " in page and "<title>step 1: " not in page
     with pytest.raises(UsageError, match="steps 20 to 30 are not in the record: it has 1 to 10"):
         views.timeline(record(*MEASURED), steps=(20, 30))
@@ -305,7 +305,7 @@ def test_equal_curves_are_seen_and_said(tmp_path):
     first, second = folder(tmp_path / "a-001", MEASURED), folder(tmp_path / "b-001", MEASURED)
     other = folder(tmp_path / "c-001", [start(), *steps(lr=0.3, loss=1.75), end()])
     view = views.curves(first, other, second)
-    assert str(view).split("\n")[5:] == ["b-001: each loss is that of a-001, so their curves lie on each other"]
+    assert str(view).split("\n")[5:] == ["b-001: the losses equal those of a-001, so the curves coincide"]
     colours = [palette.RUNS[i] for i in range(3)]
     dashes = [re.findall(rf'stroke="{colour}" stroke-width="2"[^>]*?stroke-dasharray="([^"]+)"', view.page) for colour in colours]
     assert dashes == [[], ["20 10"], ["10 10", "10 20", "10 10"]]  # loss, accuracy (that of all three is the same), learning rate
@@ -418,10 +418,10 @@ def test_compare_says_with_what_where_that_is_no_row(tmp_path):
     two = folder(tmp_path / "two-001", [start(world=4, lr=0.2), *steps(images=256), end()])
     table = views.compare(found[:2], against=two)
     assert str(table).startswith("comparison of 2 runs, ratios to two-001\n")
-    assert table.notes == ["two-001, with which these are compared: lr 0.2, amp off, processes 4, 512 images/s"]
+    assert table.notes == ["baseline two-001: lr 0.2, amp off, processes 4, 512 images/s"]
     assert table.notes[0] in table.page and not views.compare(found[:2], against=found[0]).notes
     early = folder(tmp_path / "early-001", [start(), *steps(last=2)])
-    assert "early-001, with which these are compared: no step of it was timed" in str(views.compare(found[0], against=early))
+    assert "baseline early-001: no step of it was timed" in str(views.compare(found[0], against=early))
 
 
 def test_compare_with_runs_that_recorded_nothing(tmp_path):
@@ -433,7 +433,7 @@ def test_compare_with_runs_that_recorded_nothing(tmp_path):
                            "never-001: nothing is recorded (cancelled)"]
     table = views.compare(first, against=wrong)
     assert str(table).startswith("comparison of 1 run, no ratios to wrong-001\n") and "128" in str(table)
-    assert table.notes == ["wrong-001, with which these are to be compared: nothing is recorded "
+    assert table.notes == ["baseline wrong-001: nothing is recorded "
                            "(failed: train.py: unrecognized arguments: --nosuch)"]
     part = record({"event": "start", "model": "resnet50", "machine": by_hand.GPU}, *steps())
     assert "run is not comparable with gpu-001: image size not recorded here, 224 there" in str(views.compare(first, part))
@@ -585,7 +585,7 @@ def test_a_torn_end_and_an_unreadable_record_are_said(tmp_path):
     torn = folder(tmp_path / "torn-001", [], more='{"event": "sta')
     assert "nothing is recorded (1 torn line)" in str(views.dashboard(torn))
     whole = folder(tmp_path / "whole-001", MEASURED[:-1], more='{"event": "end", "status": "comp')
-    assert "256 images/s" in str(views.dashboard(whole)) and "not ended" in str(views.dashboard(whole))
+    assert "256 images/s" in str(views.dashboard(whole)) and "not finished" in str(views.dashboard(whole))
     odd = folder(tmp_path / "odd-001", None)
     (odd / "record.jsonl").mkdir()
     assert "its record cannot be read: Is a directory" in str(views.dashboard(odd))

@@ -116,7 +116,7 @@ scaler.step(optimizer)
 scaler.update()
 # <<< amp.update
 
-# wrong: accumulate for group · expect: step 4: beside the scale, the loss is multiplied by 0.3333.*number of batches.*`scaler.scale\(loss / args
+# wrong: accumulate for group · expect: step 4: apart from the scale, the loss is multiplied by 0.3333.*number of batches.*`scaler.scale\(loss / args
 # >>> amp.backward
 scaler.scale(loss / args.accumulate).backward()
 # <<< amp.backward
@@ -148,7 +148,7 @@ with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None)
 
 # <<< amp.backward
 
-# wrong: clipped before unscaling · expect: clipped while they were still multiplied by the scale, 65536.*`nn.utils.clip_grad_norm_
+# wrong: clipped before unscaling · expect: clipped before they were unscaled \(scale 65536\).*`nn.utils.clip_grad_norm_
 # >>> amp.update
 if args.clip_grad:
     nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
@@ -173,7 +173,7 @@ scaler.step(optimizer)
 scaler.update()
 # <<< amp.update
 
-# wrong: divided again · expect: beside the scale, the loss is multiplied by 1 .*the number of batches.*the fence amp.backward
+# wrong: divided again · expect: apart from the scale, the loss is multiplied by 1 .*the number of batches.*the fence amp.backward
 # >>> amp.backward
 scaler.scale(loss).backward()
 for parameter in net.parameters():
@@ -214,12 +214,12 @@ with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.amp != "off"
 scaler.scale(loss / group).backward(retain_graph=True)
 # <<< amp.backward
 
-# wrong: group forgotten · expect: beside the scale, the loss is multiplied by 1 .*the number of batches.*`scaler.scale\(loss\)
+# wrong: group forgotten · expect: apart from the scale, the loss is multiplied by 1 .*the number of batches.*`scaler.scale\(loss\)
 # >>> amp.backward
 scaler.scale(loss).backward()
 # <<< amp.backward
 
-# wrong: group forgotten without the scaler · expect: --amp bf16.*beside the scale, the loss is multiplied by 1 .*the number of batches.*`loss.backward
+# wrong: group forgotten without the scaler · expect: --amp bf16.*apart from the scale, the loss is multiplied by 1 .*the number of batches.*`loss.backward
 # >>> amp.backward
 if scaler.is_enabled():
     scaler.scale(loss / group).backward()
@@ -227,20 +227,20 @@ else:
     loss.backward()
 # <<< amp.backward
 
-# wrong: images in half · expect: step 1: the images that the model is given are not those that the loader gave.*in float32.*amp.forward
+# wrong: images in half · expect: step 1: the model gets different images from those that the loader returned.*in float32.*amp.forward
 # >>> amp.forward
 outputs = model(images.to(amp_dtype) if amp_dtype else images)
 loss = criterion(outputs.float(), labels)
 # <<< amp.forward
 
-# wrong: images rounded · expect: --amp bf16.*step 1: the images that the model is given are not those.*all digits
+# wrong: images rounded · expect: --amp bf16.*step 1: the model gets different images from those.*all digits
 # >>> amp.forward
 with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
     outputs = model(images.to(amp_dtype or torch.float32).float())
     loss = criterion(outputs, labels)
 # <<< amp.forward
 
-# wrong: labels of others · expect: the labels that the loss compares with are not those of the images.*`loss = 
+# wrong: labels of others · expect: the loss gets labels that are not those of the images.*`loss = 
 # >>> amp.forward
 with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
     outputs = model(images)
@@ -254,7 +254,7 @@ with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None)
 loss = criterion(outputs, labels)
 # <<< amp.forward
 
-# wrong: loss not scaled · expect: the backward pass begins at the loss as it is.*amp.backward
+# wrong: loss not scaled · expect: `backward\(\)` starts from the unscaled loss.*amp.backward
 # >>> amp.backward
 (loss / group).backward()
 # <<< amp.backward
@@ -281,7 +281,7 @@ loss = scaler.scale(loss)
 (loss / group).backward()
 # <<< amp.backward
 
-# wrong: never unscaled for clipping · expect: clipped while they were still multiplied by the scale
+# wrong: never unscaled for clipping · expect: clipped before they were unscaled
 # >>> amp.update
 if args.clip_grad:
     nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
@@ -326,7 +326,7 @@ scaler.step(optimizer)
 scaler.update(2.0**16)
 # <<< amp.update
 
-# wrong: scaled twice · expect: beside the scale, the loss is multiplied by .*scaled once.*`scaler.scale\(scaler
+# wrong: scaled twice · expect: apart from the scale, the loss is multiplied by .*scaled once.*`scaler.scale\(scaler
 # >>> amp.backward
 scaler.scale(scaler.scale(loss / group)).backward()
 # <<< amp.backward
@@ -337,7 +337,7 @@ amp_dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[args.am
 scaler = torch.amp.GradScaler(device.type)
 # <<< amp.dtype
 
-# wrong: scaler off · expect: the backward pass begins at the loss as it is \(the scaler is for cpu and switched off\)
+# wrong: scaler off · expect: `backward\(\)` starts from the unscaled loss \(the scaler is for cpu and switched off\)
 # >>> amp.dtype
 amp_dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[args.amp]
 scaler = torch.amp.GradScaler(device.type, enabled=False)

@@ -20,28 +20,28 @@ def check(probe):
         said = "all of this on the CPU and on a GPU of this machine" if moved else \
             "the same on a GPU: the model stays on the CPU, since the lab gpu is not solved in this file"
         pairs[-1].says(said) if moved else probe.unverified.append(said)
-    probe.unverified.append("that it is faster: that takes hardware for half precision; look at your run")
+    probe.unverified.append("that it is faster: that needs hardware for half precision, so compare your runs")
 
 
 def table(both):
     both.same("model.parameters", look=converted, saw="weights of the model are {mine}",
               expected="the weights stay float32, where small updates do not vanish; only what is computed with them is rounded")
-    both.same("model.inputs", look="amp.forward", saw="the images that the model is given are not those that the loader gave",
+    both.same("model.inputs", look="amp.forward", saw="the model gets different images from those that the loader returned",
               expected="the model gets the images in float32, all digits of them: autocast rounds where it has to")
     both.same("layer.computes", look="amp.forward", saw=computes, expected="it computes in {kits}",
               claim="layers compute in what --amp names, or in float32 without it; weights and loss are float32")
     both.same("loss.computes", look="amp.forward", saw="the loss is computed in {mine}",
               expected="the loss is computed in float32: a sum over a batch needs more digits than half precision has")
-    both.same("loss.target", look="amp.forward", saw="the labels that the loss compares with are not those of the images",
+    both.same("loss.target", look="amp.forward", saw="the loss gets labels that are not those of the images",
               expected="model and loss get what they get without --amp")
     both.same("backward.autocast", look="amp.forward", saw="autocast is on while the backward pass runs",
               expected="autocast ends with the loss: the backward pass takes for each operation the format of its forward pass")
     both.same("backward.scaled", look=scaler_made, saw=begins_at,
-              expected="with fp16 alone it begins at a multiple of the loss: small gradients vanish in float16, and not in the "
+              expected="with fp16 alone it starts from the scaled loss: small gradients vanish in float16, and not in the "
                        "range of float32, which bfloat16 has, too",
               claim="with fp16 alone the loss is scaled, once")
     both.same("backward.times", look="amp.backward",
-              saw="beside the scale, the loss is multiplied by {mine} before the backward pass",
+              saw="apart from the scale, the loss is multiplied by {mine} before the backward pass",
               expected="it is multiplied by {kits}: scaled once, and divided by the number of batches that make an update")
     both.same("backward.retains", look="amp.backward", saw="the backward pass keeps what the forward pass has stored for it",
               expected="it is freed as the backward pass goes: memory is what half precision saves")
@@ -53,11 +53,11 @@ def table(both):
     both.same("update.gradient", look=clipped, saw=gradient,
               expected="the norm is {kits}: the gradient of the loss itself, unscaled, the mean over the batches of an update, "
                        "and with --clip-grad no longer than that",
-              claim="each update has the gradient of the loss, unscaled and then clipped, also with several batches an update")
+              claim="each update has the gradient of the loss, unscaled and then clipped, also with several batches per update")
     both.same("update.missing", look="amp.update", saw="no update after the backward pass",
               expected="one update for each batch, or each group of batches, whose gradients are finite")
     both.same("update.extra", look="amp.update", saw=one_too_many,
-              expected="none here: it waits for the last batch of a group, and a step whose gradients overflowed is left out")
+              expected="no update here: it waits for the last batch of a group, and skips a step whose gradients overflowed")
     both.same("schedule", look="amp.update", saw="the schedule of the learning rate takes one step too many",
               expected="train.py steps it once for each update, after this fence")
     both.same("recorded.loss", look="amp.backward", saw="the loss goes into the record as {mine}",
@@ -82,8 +82,8 @@ def scaler_made(each):
 def begins_at(each):
     made = each.facts.first("scaler.made")
     scaler = f" (the scaler is for {made.device} and switched {'on' if made.enabled else 'off'})" if made else ""
-    return "the backward pass begins at " + ("a multiple of the loss: the scaler is switched on" if each.mine else
-                                             f"the loss as it is{scaler}")
+    return "`backward()` starts from the " + ("scaled loss: the scaler is switched on" if each.mine else
+                                             f"unscaled loss{scaler}")
 
 
 def clipped(each):
@@ -95,7 +95,7 @@ def gradient(each):
     said = "the norm of the gradients that the optimizer gets is {mine}, {ratio} times what it should be".format_map(each.words())
     still = clip and backward and backward.scaled and clip.norm and backward.norm and abs(clip.norm / backward.norm - 1) < 0.05
     if still and each.mine["norm"] and each.mine["norm"] < 0.1 * each.kits["norm"]:
-        return f"{said}: they were clipped while they were still multiplied by the scale, {backward.scale:.0f}"
+        return f"{said}: they were clipped before they were unscaled (scale {backward.scale:.0f})"
     return said
 
 

@@ -17,9 +17,11 @@ from pathlib import Path
 
 from ...data import drawing
 from ...system import workspace
-from ...ui import tables, words
+from ...ui import charts, tables, words
+from ...ui.charts import Line
 from ...ui.page import View, headline, quiet, table, table_html
-from ...ui.svg import BLUE, GREEN, GREY, ORANGE, PINK, SKY, VERMILLION, Panel, Svg, legend, nice_top
+from ...ui.palette import BLUE, GREEN, GREY, INK, ORANGE, PINK, SKY, VERMILLION
+from ...ui.svg import Svg
 from .. import catalogue
 
 SIZE = 144  # pixels of a picture
@@ -198,23 +200,17 @@ def betas(alphas: Sequence[float] = (0.2, 1.0, 5.0), count: int = 40_000) -> Vie
     """How lambda is spread, from so many draws."""
     import numpy as np
 
-    svg = Svg(900, 236, "how lambda is spread")
     edges = np.linspace(0, 1, 41)
-    found = {alpha: finished().draw(count, alpha, np.random.default_rng(1))[0].numpy() for alpha in alphas}
-    parts = {alpha: np.histogram(lam, edges)[0] / count * 100 for alpha, lam in found.items()}
-    panel = Panel(svg, 50, 30, 830, 150, (0, 1), (0, nice_top(max(float(part.max()) for part in parts.values()))))
-    rows = []
-    for (alpha, part), colour in zip(parts.items(), (BLUE, ORANGE, GREEN)):
-        points = [(panel.px((left + right) / 2), panel.py(value)) for left, right, value in zip(edges, edges[1:], part)]
-        svg.polyline(points, colour, 2.5)
-        lam = found[alpha]
+    series, rows = [], []
+    for alpha in alphas:
+        lam = finished().draw(count, alpha, np.random.default_rng(1))[0].numpy()
+        shares = np.histogram(lam, edges)[0] / count * 100
+        series.append(Line(f"alpha {alpha:g}", list(zip(((edges[1:] + edges[:-1]) / 2).tolist(), shares.tolist()))))
         rows.append([f"{alpha:g}", f"{lam.mean():.2f}", words.share(float(((lam < 0.1) | (lam > 0.9)).mean())),
                      words.share(float(((lam > 0.4) & (lam < 0.6)).mean()))])
-    panel.axis_y("% of the draws, in steps of 0.025")
-    panel.axis_x("lambda: the share that an image keeps", [0, 0.2, 0.4, 0.6, 0.8, 1])
+    chart = charts.lines(series, x="lambda: the share that an image keeps", y="% of the draws, in steps of 0.025", x_range=(0, 1))
     head = ["alpha", "mean", "nearly one image (below 0.1 or above 0.9)", "half and half (0.4 to 0.6)"]
-    names = legend([(f"alpha {alpha:g}", colour) for alpha, colour in zip(alphas, (BLUE, ORANGE, GREEN))])
-    page = headline("Lambda from Beta(alpha, alpha)", f"{count:,} draws each") + str(svg) + names + table_html(head, rows)
+    page = headline("Lambda from Beta(alpha, alpha)", f"{count:,} draws each") + chart.html() + table_html(head, rows)
     return View("lambda", "\n".join([f"Lambda from Beta(alpha, alpha), {count:,} draws each", table(head, rows)]), page)
 
 
@@ -229,25 +225,23 @@ def border(count: int = 4000) -> View:
     kept = 1 - ((box[:, 2] - box[:, 0]) * (box[:, 3] - box[:, 1])).double() / 224**2
     half = ((1 - lam).sqrt() / 2)[:, None]
     cut = float(((centres < half) | (centres > 1 - half)).any(1).double().mean())
-    svg = Svg(900, 300, "boxes at the border, and what lambda becomes")
-    svg.rect(40, 50, 180, 180, GREY, opacity=0.25, stroke="currentColor")
-    x, y, half = 40 + 0.8 * 180, 50 + 0.15 * 180, 0.6 * 180 / 2
-    svg.rect(x - half, y - half, 2 * half, 2 * half, ORANGE, opacity=0.18, stroke=ORANGE)
-    svg.rect(x - half, 50, 220 - x + half, y + half - 50, ORANGE, opacity=0.75)
+    svg = Svg(330, 240, "a box at the border")
+    svg.rect(10, 10, 180, 180, GREY, opacity=0.25, stroke="currentColor")
+    x, y, half = 10 + 0.8 * 180, 10 + 0.15 * 180, 0.6 * 180 / 2
+    svg.rect(x - half, max(1, y - half), 2 * half, half + min(half, y - 1), ORANGE, opacity=0.18, stroke=ORANGE)
+    svg.rect(x - half, 10, 190 - x + half, y + half - 10, ORANGE, opacity=0.75)
     svg.dot(x, y, "currentColor", 3)
-    svg.text(40, 252, "lambda 0.64: the whole box has 36 % of the image,")
-    svg.text(40, 268, f"what is inside of it {(0.3 + 0.2) * (0.3 + 0.15):.1%}")
-    panel = Panel(svg, 420, 40, 440, 200, (0, 1), (0, 1))
-    svg.line(*panel.at(0, 0), *panel.at(1, 1), opacity=0.5, dash="4 4")
-    for drawn_, true in list(zip(lam.tolist(), kept.tolist()))[:500]:
-        svg.dot(*panel.at(drawn_, true), BLUE, 1.8)
-    panel.axis_y("lambda as it is")
-    panel.axis_x("lambda as it was drawn")
+    svg.text(10, 212, "lambda 0.64: the whole box has 36 % of the image,")
+    svg.text(10, 228, f"what is inside of it {(0.3 + 0.2) * (0.3 + 0.15):.1%}")
+    both = [Line("a box", list(zip(lam.tolist(), kept.tolist()))[:500], BLUE, marker="o", width=0, size=4),
+            Line("not cut off", [(0, 0), (1, 1)], INK, width=1.2, dash=(4, 4))]
+    chart = charts.lines(both, x="lambda as it was drawn", y="lambda as it is", x_range=(0, 1), y_range=(0, 1), width=540)
+    drawn_ = f'<div style="display: flex; flex-wrap: wrap; gap: 16px">{svg}{chart.html()}</div>'
     said = [f"{count:,} boxes in images of 224 x 224 pixels: {cut:.0%} are cut off at the border.",
             f"Lambda has a mean of {float(lam.mean()):.2f} as it was drawn, and of {float(kept.mean()):.2f} as it is. "
             "Below the dashed line there is no dot: a box never covers more than it was meant to."]
     return View("the border", "\n".join(["CutMix at the border", *said]),
-                headline("CutMix at the border") + str(svg) + "".join(map(quiet, said)))
+                headline("CutMix at the border") + drawn_ + "".join(map(quiet, said)))
 
 
 @tables.numbers(left=(0, 20), top=(0, 20), right=(0, 20), bottom=(0, 20), width=(1, 14), height=(1, 20))
@@ -290,22 +284,17 @@ def targets() -> View:
     ways = {"one class": hard, "label smoothing 0.1": smooth, "mixup, lambda 0.7": augment.mixup(images, hard, lam, partner)[1],
             "CutMix, 30 % replaced": augment.cutmix(images, hard, box, partner)[1],
             "mixup and smoothing": augment.mixup(images, smooth, lam, partner)[1]}
-    names, shades = [*KINDS[:2], *["another class"] * 3], [*list(COLOURS.values())[:2], GREY, GREY, GREY]
-    svg = Svg(900, len(ways) * 34 + 4, "soft labels")
-    rows = []
-    for line, (way, found) in enumerate(ways.items()):
-        x, row = 190, found[0].tolist()
-        svg.text(180, 22 + 34 * line, way, anchor="end", weight=600)
-        for label, share in enumerate(row):
-            svg.rect(x, 4 + 34 * line, share * 560 - 1, 26, shades[label], f"{names[label]}: {share:.3f}", opacity=0.85)
-            x += share * 560
+    bars, rows = [], []
+    for way, found in ways.items():
+        row = found[0].tolist()
         least = abs(sum(share * math.log(share) for share in row if share))
-        svg.text(764, 22 + 34 * line, f"loss at best {least:.2f}")
+        shares = dict(zip([*KINDS[:2], "the 3 other classes"], [*row[:2], sum(row[2:])]))
+        bars.append((f"{way}, loss at best {least:.2f}", shares))
         rows.append([way, *(f"{share:.2f}" for share in row), f"{least:.2f}"])
+    chart = charts.stacked(bars, colours={**COLOURS, "the 3 other classes": GREY}, inside="share", total=False)
     head = ["the label of a lighthouse", "lighthouse", "snowman", "third", "fourth", "fifth", "loss at best"]
     title = "The label of a lighthouse whose partner is a snowman"
-    page = headline(title, "5 classes") + str(svg)
-    page += legend([(KINDS[0], shades[0]), (KINDS[1], shades[1]), ("each other class", GREY)])
+    page = headline(title, "5 classes") + chart.html()
     return View("soft labels", "\n".join([f"{title}, with 5 classes", table(head, rows)]), page)
 
 
@@ -328,24 +317,20 @@ def costs(batches: Sequence[int] = (), sizes: Sequence[int] = (), repeat: int = 
                                         for function in (augment.cutmix, augment.cutmix_batch)]
     finally:
         torch.set_num_threads(threads)
-    svg, wide = Svg(900, 240, "CutMix image by image and for the whole batch"), 860 / len(sizes)
-    for number, pixels in enumerate(sizes):
-        top = max(seconds for count in batches for seconds, _ in found[pixels, count]) * 1000
-        panel = Panel(svg, 50 + number * wide, 34, wide - 60, 150, (0, max(batches)), (0, nice_top(top)))
-        for which, colour in enumerate((VERMILLION, BLUE)):
-            points = [panel.at(count, found[pixels, count][which][0] * 1000) for count in batches]
-            svg.polyline(points, colour, 2.5)
-            for (x, y), count in zip(points, batches):
-                seconds, operations = found[pixels, count][which]
-                svg.dot(x, y, colour, 3.5, f"{count} images of {pixels} px: {words.seconds(seconds)}, {operations:,} operations")
-        panel.axis_y(f"{pixels} px: milliseconds a batch")
-        panel.axis_x("images in the batch", list(batches))
+    drawn_ = []
+    for pixels in sizes:
+        timed = [found[pixels, count] for count in batches]
+        series = [Line(name, [(count, each[which][0] * 1000) for count, each in zip(batches, timed)], colour, marker="o",
+                       tips=[f"{count} images of {pixels} px: {words.seconds(each[which][0])}, {each[which][1]:,} operations"
+                             for count, each in zip(batches, timed)])
+                  for which, (name, colour) in enumerate((("image by image", VERMILLION), ("whole batch", BLUE)))]
+        drawn_.append(charts.lines(series, title=f"{pixels} px", x="images in the batch", y="ms a batch", x_ticks=batches,
+                                   x_range=(0, max(batches))))
     head = ["pixels", "images", "image by image", "whole batch", "ratio", "operations: image by image", "whole batch "]
     rows = [[str(pixels), str(count), words.seconds(loop[0]), words.seconds(whole[0]), words.ratio(loop[0] / whole[0]),
              f"{loop[1]:,}", f"{whole[1]:,}"] for (pixels, count), (loop, whole) in found.items()]
     what = f"uint8 images, {torch.cuda.get_device_name() if device == 'cuda' else 'on one core'}, the best of {repeat}"
-    page = headline("CutMix, timed now", what) + str(svg)
-    page += legend([("image by image", VERMILLION), ("whole batch", BLUE)]) + table_html(head, rows)
+    page = headline("CutMix, timed now", what) + charts.grid(*drawn_).html() + table_html(head, rows)
     return View("CutMix, timed", "\n".join([f"CutMix, timed now: {what}", table(head, rows)]), page)
 
 

@@ -40,7 +40,7 @@ if args.channels_last:  # lies as NHWC, is shown as NCHW
     images = images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
 # <<< channels_last.batch
 
-# wrong: after the wrap · expect: DistributedDataParallel is given a model whose weights lie as NCHW
+# wrong: after the wrap · expect: you wrap a model whose weights are in NCHW
 # >>> channels_last.model
 # <<< channels_last.model
 # >>> ddp.wrap
@@ -50,7 +50,7 @@ if args.channels_last:
     model = model.to(memory_format=torch.channels_last)
 # <<< ddp.wrap
 
-# wrong: always on · expect: train.py --device cpu`, .*weights.* lie as NHWC.*channels_last.model
+# wrong: always on · expect: train.py --device cpu`, .*weights.* are in NHWC.*channels_last.model
 # >>> channels_last.model
 net = net.to(memory_format=torch.channels_last)
 # <<< channels_last.model
@@ -64,13 +64,13 @@ if args.channels_last:
     images = images.to(memory_format=torch.channels_last)
 # <<< channels_last.batch
 
-# wrong: first convolution only · expect: 2 of 5 weights with 4 dimensions lie as NCHW
+# wrong: first convolution only · expect: 2 of 5 weights with 4 dimensions are in NCHW
 # >>> channels_last.model
 if args.channels_last:
     next(net.children()).to(memory_format=torch.channels_last)
 # <<< channels_last.model
 
-# wrong: first step only · expect: step 2: the model is given images that lie as NCHW.*for each step
+# wrong: first step only · expect: step 2: the model gets images in NCHW.*for each step
 # >>> channels_last.batch
 if args.channels_last and step == 0:
     images = images.to(memory_format=torch.channels_last)
@@ -82,12 +82,12 @@ if args.channels_last:
     images, labels = images[::2].to(memory_format=torch.channels_last), labels[::2]
 # <<< channels_last.batch
 
-# wrong: images always on · expect: train.py --device cpu`, step 1: the model is given images that lie as NHWC.*channels_last.batch
+# wrong: images always on · expect: train.py --device cpu`, step 1: the model gets images in NHWC.*channels_last.batch
 # >>> channels_last.batch
 images = images.to(memory_format=torch.channels_last)
 # <<< channels_last.batch
 
-# wrong: images as bgr · expect: step 1: the images that the model is given are not those that the loader gave.*channels_last.batch
+# wrong: images as bgr · expect: step 1: the model gets different images from those that the loader returned.*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     images = images[:, [2, 1, 0]].to(memory_format=torch.channels_last)
@@ -99,7 +99,7 @@ if args.channels_last:
     images = images.to(torch.float32, memory_format=torch.channels_last)
 # <<< channels_last.batch
 
-# wrong: images empty · expect: step 1: the images that the model is given are not those that the loader gave.*channels_last.batch
+# wrong: images empty · expect: step 1: the model gets different images from those that the loader returned.*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     images = torch.empty_like(images, memory_format=torch.channels_last)
@@ -111,24 +111,24 @@ if args.channels_last:
     images = (images / 255).half().to(memory_format=torch.channels_last)
 # <<< channels_last.batch
 
-# wrong: images scrambled · expect: step 1: the images that the model is given are not those that the loader gave.*channels_last.batch
+# wrong: images scrambled · expect: step 1: the model gets different images from those that the loader returned.*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     n, c, h, w = images.shape
     images = images.as_strided((n, c, h, w), (c * h * w, 1, w * c, c))
 # <<< channels_last.batch
 
-# wrong: images stay · expect: given images that lie as NCHW.*channels_last.batch
+# wrong: images stay · expect: gets images in NCHW.*channels_last.batch
 # >>> channels_last.batch
 # <<< channels_last.batch
 
-# wrong: images transposed · expect: step 1: the images that the model is given are not those that the loader gave.*channels_last.batch
+# wrong: images transposed · expect: step 1: the model gets different images from those that the loader returned.*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     images = images.transpose(2, 3).to(memory_format=torch.channels_last)
 # <<< channels_last.batch
 
-# wrong: layers convert back · expect: the layer stem.2 \(ReLU\) is giving NCHW
+# wrong: layers convert back · expect: the layer stem.2 \(ReLU\) returns NCHW
 # >>> channels_last.model
 if args.channels_last:
     net = net.to(memory_format=torch.channels_last)
@@ -137,7 +137,7 @@ if args.channels_last:
             module.register_forward_hook(lambda module, inputs, output: output.contiguous())
 # <<< channels_last.model
 
-# wrong: made contiguous · expect: given images that lie as NCHW
+# wrong: made contiguous · expect: gets images in NCHW
 # >>> channels_last.batch
 if args.channels_last:
     images = images.to(memory_format=torch.channels_last).contiguous()
@@ -149,21 +149,21 @@ if args.channels_last:
     images = images.permute(0, 2, 3, 1).contiguous()
 # <<< channels_last.batch
 
-# wrong: permuted after normalizing · expect: given images of shape \[4, 32, 32, 3\].*the fence amp.forward
+# wrong: permuted after normalizing · expect: gets images of shape \[4, 32, 32, 3\].*the fence amp.forward
 # >>> amp.forward
 with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
     outputs = model(images.permute(0, 2, 3, 1) if args.channels_last else images)
     loss = criterion(outputs, labels)
 # <<< amp.forward
 
-# wrong: reshaped · expect: step 1: the images that the model is given are not those that the loader gave.*channels_last.batch
+# wrong: reshaped · expect: step 1: the model gets different images from those that the loader returned.*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     n, c, h, w = images.shape
     images = images.reshape(n, h, w, c).permute(0, 3, 1, 2)
 # <<< channels_last.batch
 
-# wrong: result dropped · expect: given images that lie as NCHW
+# wrong: result dropped · expect: gets images in NCHW
 # >>> channels_last.batch
 if args.channels_last:
     images.to(memory_format=torch.channels_last)
@@ -177,7 +177,7 @@ if args.channels_last:
     todo("channels_last")
 # <<< channels_last.batch
 
-# wrong: weights frozen · expect: parameters do not ask for gradients.*channels_last.model
+# wrong: weights frozen · expect: parameters have requires_grad=False.*channels_last.model
 # >>> channels_last.model
 if args.channels_last:
     for layer in net.modules():
@@ -186,7 +186,7 @@ if args.channels_last:
             layer.weight = nn.Parameter(weight, requires_grad=False)
 # <<< channels_last.model
 
-# wrong: weights made anew · expect: weights are others than those that it was made with.*channels_last.model
+# wrong: weights made anew · expect: weights have changed since it was built.*channels_last.model
 # >>> channels_last.model
 if args.channels_last:
     net = torchvision.models.get_model(args.model, weights=None, num_classes=classes).to(device, memory_format=torch.channels_last)
@@ -199,7 +199,7 @@ if args.channels_last:
         parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
 # <<< channels_last.model
 
-# wrong: weights scrambled · expect: weights are others than those that it was made with.*channels_last.model
+# wrong: weights scrambled · expect: weights have changed since it was built.*channels_last.model
 # >>> channels_last.model
 if args.channels_last:
     for p in net.parameters():
@@ -208,6 +208,6 @@ if args.channels_last:
             p.data = p.data.as_strided((o, i, h, w), (i * h * w, 1, w * i, i))
 # <<< channels_last.model
 
-# wrong: weights stay · expect: 3 of 5 weights with 4 dimensions lie as NCHW.*channels_last.model
+# wrong: weights stay · expect: 3 of 5 weights with 4 dimensions are in NCHW.*channels_last.model
 # >>> channels_last.model
 # <<< channels_last.model

@@ -16,13 +16,16 @@ from ...jobs import Job, jobs, runs
 from ...system import hardware, machine, workspace
 from ...system.errors import UsageError
 from ...system.look import System
-from ...ui import tables, words
+from ...ui import charts, tables, words
 from ...ui.page import View, headline, listed, note, quiet, table, table_html
 from ...ui.page import rows as rows_html
-from ...ui.svg import BLUE, CARE, GREEN, GREY, PHASE, Svg, legend
+from ...ui.palette import BLUE, CARE, GREEN, GREY, PHASE
+from ...ui.svg import Svg
 
 MEASURES = ("images_per_second", "ratio", "step_ms", "loading_ms", "waiting", "first_step_s", "with_workers_gb")
-TRAINING, LOADING = BLUE, "loading.py"
+LOADING = "loading.py"
+WHAT = {"loading": "loading", "training": "training", "idle": "the device waits"}
+COLOURS = {"training": BLUE, "the device waits": PHASE["idle"]}
 
 # --- what workers change --------------------------------------------------------------------------------------------------
 
@@ -61,28 +64,25 @@ def schedule(loading: float, training: float, workers: int, batches: int, ahead:
 def pipeline(loading: float = 2.6, training: float = 1.0, workers: Sequence[int] = (0, 1, 3), batches: int = 8) -> View:
     """A loader with so many workers, where loading a batch takes so much longer than training on it."""
     found = {count: schedule(loading, training, count, batches) for count in workers}
-    scale = 762 / max(span.end for spans in found.values() for span in spans)
-    svg = Svg(900, sum(26 * (max(1, count) + 1) + 16 for count in found), "who does what when, with more and more workers")
-    y, lines = 4, []
+    end, drawn, lines = max(span.end for spans in found.values() for span in spans), [], []
     for count, spans in found.items():
         name = words.counted(count, "worker") if count else "no workers"
-        svg.text(2, y + 15, name, weight=600)
-        svg.text(2, y + 31, "device at the top", size=11, opacity=0.7)
-        for span in spans:
-            left, wide, top = 130 + span.begin * scale, (span.end - span.begin) * scale, y + 26 * (span.lane + 1)
-            colour = TRAINING if span.what == "training" else PHASE[span.what]
-            svg.rect(left, top, wide - 1, 21, colour, f"{span.what}, batch {span.batch + 1}", 0.85, 2)
-            if wide > 14 and span.what != "idle":
-                svg.text(left + wide / 2, top + 15, span.batch + 1, size=11, anchor="middle", fill="#fff", weight=600)
+        lanes = [charts.Lane(_lane(lane, count), [
+            charts.Span(span.begin, span.end, WHAT[span.what], tip=f"{WHAT[span.what]}, batch {span.batch + 1}",
+                        words="" if span.what == "idle" else f"{span.batch + 1}")
+            for span in spans if span.lane == lane]) for lane in range(-1, max(1, count))]
+        drawn.append(charts.timeline(lanes, title=name, begin=0, end=end, colours=COLOURS, axis=False, gap=3, left=110))
         ended = max(span.end for span in spans)
         waited = sum(span.end - span.begin for span in spans if span.what == "idle")
         lines.append(f"  {name:<10}  {batches} batches in {ended:.1f}, the device waits {waited / ended:.0%} of that")
-        y += 26 * (max(1, count) + 1) + 16
     said = f"Time in trainings of a batch; loading a batch takes {loading:g} of them. A model, not a measurement."
-    page = headline("Who does what when") + str(svg)
-    page += legend([("loading", PHASE["loading"]), ("training", TRAINING), ("the device waits", PHASE["idle"])])
+    page = headline("Who does what when") + charts.grid(*drawn, columns=1).html()
     page += "".join(quiet(line.strip()) for line in lines) + quiet(said)
     return View("loading beside training", "\n".join(["Who does what when", *lines, said]), page)
+
+
+def _lane(lane: int, workers: int) -> str:
+    return "the device" if lane < 0 else f"worker {lane + 1}" if workers else "the process"
 
 
 # --- the trials ------------------------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def padding(batch_size: int = 16, shown: int = 6) -> View:
     middle = sorted(lengths)[len(lengths) // 2]
     about = (f"{len(lengths):,} sentences of Python's help, {batch_size} a batch; half of them have up to {middle} words, the "
              f"longest {max(lengths)}")
-    page = headline("Padding", about) + str(svg) + legend([("words", GREEN), ("padding", GREY)])
+    page = headline("Padding", about) + str(svg) + charts.legend([("words", GREEN), ("padding", GREY)])
     return View("padding", "\n".join([f"Padding: {about}", *lines, *notes]), page + "".join(note(said, CARE) for said in notes))
 
 

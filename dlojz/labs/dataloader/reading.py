@@ -16,9 +16,10 @@ from pathlib import Path
 
 from ...jobs import runs
 from ...system.errors import UsageError
-from ...ui import tables, words
+from ...ui import charts, tables, words
+from ...ui.charts import Line, Rule
 from ...ui.page import View, headline, quiet, table, table_html
-from ...ui.svg import BLUE, GREY, ORANGE, Panel, Svg, legend, nice_top
+from ...ui.palette import BLUE, GREY, INK, ORANGE
 from .figures import seconds_to_load
 
 FILES, SHARDS = ORANGE, BLUE
@@ -349,26 +350,15 @@ def latency(workers: int = 2, size: int = 64, against: str = "feed_random", call
     decoding = decoding or seconds_to_load(size, 32)
     here = here or first_read(photo_files(50))
     speed = _speed(against)
-    lines = [10 ** (power / 20) for power in range(-100, -39)]  # 10 us to 10 ms
-    top = nice_top(max(workers / decoding, speed or 0) * 1.05)
-    svg = Svg(900, 300, "images a second against the time of a round trip")
-    panel = Panel(svg, 62, 40, 700, 196, (-5, -2), (0, top))
-    panel.axis_y(f"images/s, {words.counted(workers, 'worker')}")
-    panel.axis_x("time of a round trip to the file system", [-5, -4, -3, -2], lambda power: words.seconds(10.0**power))
-    for each, colour in zip(calls, (FILES, SHARDS)):
-        panel_points = [panel.at(math.log10(x), speed_at(x, each.trips, decoding, workers)) for x in lines]
-        svg.polyline(panel_points, colour, 2.5)
-        svg.text(panel_points[-1][0] + 8, panel_points[-1][1] + 4, each.name, fill=colour, weight=600)
-    if speed:
-        y = panel.py(min(speed, top))
-        svg.line(panel.left, y, panel.left + panel.width, y, GREY, 1.5, dash="6 4")
-        svg.text(panel.left + 6, y - 5, f"{against}: {words.number(speed)}", size=11, opacity=0.8)
     trip = here / calls[0].trips if here else None
-    if trip:
-        x = panel.px(min(max(math.log10(trip), -5), -2))
-        svg.line(x, panel.top, x, panel.top + panel.height, "currentColor", 1.2, 0.7, "3 3")
-        svg.text(x + 5, panel.top + 12, "measured here", size=11, opacity=0.8)
+    trips = [10 ** (power / 20) for power in range(-100, -39)]  # 10 us to 10 ms
+    series = [Line(each.name, [(x, speed_at(x, each.trips, decoding, workers)) for x in trips], colour)
+              for each, colour in zip(calls, (FILES, SHARDS))]
+    rules = [Rule(speed, f"{against}: {words.number(speed)}", GREY)] if speed else []
+    rules += [Rule(x=min(max(trip, 1e-5), 1e-2), words="measured here", colour=INK)] if trip else []
     times = [1e-5, 1e-4, 1e-3, 1e-2]
+    chart = charts.lines(series, x="time of a round trip to the file system", y=f"images/s, {words.counted(workers, 'worker')}",
+                         log="x", x_ticks=times, say_x=words.seconds, x_range=(1e-5, 1.3e-2), rules=rules)
     head = ["a round trip", *(words.seconds(value) for value in times)]
     cells = [[each.name, *(words.number(speed_at(value, each.trips, decoding, workers)) for value in times)] for each in calls]
     said = [f"A model: each worker waits {calls[0].trips:.2f} round trips for a file, {calls[1].trips:.2f} for an image out of a "
@@ -377,6 +367,6 @@ def latency(workers: int = 2, size: int = 64, against: str = "feed_random", call
         said.append(f"Measured here: {words.seconds(here)} to open and read a photo after its pages were dropped, "
                     f"{words.seconds(trip)} a round trip.")
     title = "What a round trip costs"
-    page = headline(title, "images/s") + str(svg) + legend([(calls[0].name, FILES), (calls[1].name, SHARDS)])
+    page = headline(title, "images/s") + chart.html()
     text = "\n".join([f"{title} (images/s of {words.counted(workers, 'worker')})", table(head, cells), *said])
     return View(title, text, page + "".join(map(quiet, said)))

@@ -96,7 +96,8 @@ def uneven(short: int = 5, long: int = 7) -> View:
     title = f"{long} and {short} batches"
     text = [f"Two processes with {long} and {short} batches", *(f"  {name}: {result}" for name, _, result, _ in ways)]
     chart = charts.timeline(lanes, axis=False, legend=False)
-    return View("uneven batches", "\n".join(text), headline(title, "each all-reduce of one needs its match in the other") + chart.html())
+    page = headline(title, "each all-reduce of one needs its match in the other") + chart.html()
+    return View("uneven batches", "\n".join(text), page)
 
 
 def lost(*jobs: Job) -> View:

@@ -56,7 +56,7 @@ share = nn.functional.one_hot(labels, classes).half().mean(0)
 # >>> gpu.model
 state = net.state_dict()
 with torch.device(device):
-    net = torchvision.models.get_model(args.model, weights=None, num_classes=classes, **switches.for_model(args))
+    net = torchvision.models.get_model(args.model, weights=None, num_classes=classes, **options.for_model(args))
 net.load_state_dict(state)
 # <<< gpu.model
 # >>> gpu.batch
@@ -99,13 +99,13 @@ device = torch.device("cpu")
 device = torch.device(args.device, 0)
 # <<< gpu.device
 
-# wrong: always non blocking · expect: without --non-blocking the host goes on while a tensor of shape \[4\].*`labels = 
+# wrong: always non blocking · expect: without --non-blocking the CPU continues while a tensor of shape \[4\].*`labels = 
 # >>> gpu.batch
 images = images.to(device, non_blocking=args.non_blocking)
 labels = labels.to(device, non_blocking=True)
 # <<< gpu.batch
 
-# wrong: batch comes back · expect: images that the model is given are on cpu.*gpu.batch
+# wrong: batch comes back · expect: model gets images that are on cpu.*gpu.batch
 # >>> gpu.batch
 images, labels = images.to(device), labels.to(device)
 images, labels = images.cpu(), labels.cpu()
@@ -119,19 +119,19 @@ if device.type == "cuda":
     torch.cuda.empty_cache()
 # <<< gpu.batch
 
-# wrong: images as floats · expect: the images that the model is given are not those that the loader gave.*format.*gpu.batch|as float32.*one byte.*`images = 
+# wrong: images as floats · expect: the model gets different images from those that the loader returned.*format.*gpu.batch|as float32.*one byte.*`images = 
 # >>> gpu.batch
 images = images.float().to(device, non_blocking=args.non_blocking)
 labels = labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
-# wrong: images empty · expect: images that the model is given are not those that the loader gave.*gpu.batch
+# wrong: images empty · expect: model gets different images from those that the loader returned.*gpu.batch
 # >>> gpu.batch
 images = torch.empty_like(images, device=device)
 labels = labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
-# wrong: images stay · expect: images that the model is given are on cpu.*gpu.batch
+# wrong: images stay · expect: model gets images that are on cpu.*gpu.batch
 # >>> gpu.batch
 labels = labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
@@ -141,7 +141,7 @@ labels = labels.to(device, non_blocking=args.non_blocking)
 images = images.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
-# wrong: labels zero · expect: labels that the loss compares with are not those.*gpu.batch
+# wrong: labels zero · expect: the loss gets different labels.*gpu.batch
 # >>> gpu.batch
 images = images.to(device, non_blocking=args.non_blocking)
 labels = torch.zeros_like(labels, device=device)
@@ -153,7 +153,7 @@ number = min(procs.local_rank, torch.cuda.device_count() - 1)
 device = torch.device("cuda", number) if args.device == "cuda" else torch.device("cpu")
 # <<< gpu.device
 
-# wrong: list each step · expect: every step asks for a value.*labels.tolist
+# wrong: list each step · expect: every step reads a value.*labels.tolist
 # >>> gpu.batch
 images, labels = (tensor.to(device, non_blocking=args.non_blocking) for tensor in (images, labels))
 seen = labels.tolist()
@@ -212,7 +212,7 @@ net = net
 device = torch.device("cuda", procs.local_rank % torch.cuda.device_count())
 # <<< gpu.device
 
-# wrong: never non blocking · expect: with --non-blocking the host waits for the copy of a tensor of shape \[4, 3, 32, 32\].*`images = 
+# wrong: never non blocking · expect: with --non-blocking the CPU waits for the copy of a tensor of shape \[4, 3, 32, 32\].*`images = 
 # >>> gpu.batch
 images = images.to(device)
 labels = labels.to(device, non_blocking=args.non_blocking)
@@ -249,14 +249,14 @@ outputs = model(images)
 loss = criterion(outputs.cpu(), labels.cpu())
 # <<< amp.forward
 
-# wrong: printed each step · expect: every step asks for a value.*`print\("labels", labels\)`
+# wrong: printed each step · expect: every step reads a value.*`print\("labels", labels\)`
 # >>> gpu.batch
 images = images.to(device, non_blocking=args.non_blocking)
 labels = labels.to(device, non_blocking=args.non_blocking)
 print("labels", labels)
 # <<< gpu.batch
 
-# wrong: result dropped · expect: images that the model is given are on cpu.*gpu.batch
+# wrong: result dropped · expect: model gets images that are on cpu.*gpu.batch
 # >>> gpu.batch
 images.to(device)
 labels.to(device)
@@ -277,7 +277,7 @@ if args.device == "cuda":
     todo("gpu")
 # <<< gpu.device
 
-# wrong: value each step · expect: every step asks for a value.*labels.max
+# wrong: value each step · expect: every step reads a value.*labels.max
 # >>> gpu.batch
 images = images.to(device, non_blocking=args.non_blocking)
 labels = labels.to(device, non_blocking=args.non_blocking)
@@ -292,7 +292,7 @@ number = int(os.environ.get("LOCAL_RANK", 0))
 device = torch.device("cuda", number % torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
 # <<< gpu.device
 
-# wrong: weights made anew · expect: weights are others than those that it was made with.*gpu.model
+# wrong: weights made anew · expect: weights have changed since it was built.*gpu.model
 # >>> gpu.model
 net = torchvision.models.get_model(args.model, weights=None, num_classes=classes).to(device)
 # <<< gpu.model

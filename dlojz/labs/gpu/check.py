@@ -3,12 +3,12 @@
 from dlojz.labs.checking import claim
 
 PLACED = "model, images and labels are on the GPU of their process, and on the CPU with --device cpu"
-ELEVENTH = "as the eleventh process (local_rank 10) of srun, which sets no LOCAL_RANK, on a pretended machine with three GPUs"
+ELEVENTH = "as the eleventh process (local_rank 10) of srun, which sets no LOCAL_RANK, on a simulated machine with three GPUs"
 WAITS = ("synchronize", "empty_cache")
 
 
 def check(probe):
-    # On any machine: GPUs are pretended. The last run is the eleventh process of its node, which srun starts without LOCAL_RANK:
+    # On any machine: GPUs are simulated. The last run is the eleventh process of its node, which srun starts without LOCAL_RANK:
     # its GPU is the second of three, by no other arithmetic than counting round; and no copy may wait.
     pairs = [probe.beside(f"--device {switches}", gpus=2) for switches in ("cpu", "cuda", "cuda --data random")]
     pairs.append(probe.beside("--device cuda --non-blocking", gpus=3, local_rank=10, when=ELEVENTH))
@@ -16,7 +16,7 @@ def check(probe):
         pairs.append(probe.beside("--device cuda", local_rank=min(probe.gpus, 2) - 1))
         pairs[-1].says("it trains on a GPU of this machine")
     else:
-        probe.unverified.append("that it trains on a real GPU: this machine has none, so the CPU's memory played three")
+        probe.unverified.append("that it trains on a real GPU: this machine has none, so the check simulated three")
     for both in pairs:
         table(both)
 
@@ -28,21 +28,21 @@ def table(both):
     both.same("made.devices", look="gpu.model", saw="the model's weights are on {mine} when the optimizer is made",
               expected="all are on {kits} by then")
     both.same("model.values", look="gpu.model",
-              saw="the model's weights are others than those that it was made with, or stand in other places",
+              saw="the model's weights have changed since it was built, in value or in order",
               expected="they are the same on the device")
-    both.same("model.frozen", look="gpu.model", saw="{mine} of the model's parameters do not ask for gradients",
-              expected="all of them learn, as before")
-    both.same("batch.device", "model.inputs.device", look="gpu.batch", saw="the images that the model is given are on {mine}",
+    both.same("model.frozen", look="gpu.model", saw="{mine} of the model's parameters have requires_grad=False",
+              expected="all parameters are trained, as before")
+    both.same("batch.device", "model.inputs.device", look="gpu.batch", saw="the model gets images that are on {mine}",
               expected="they are on {kits}, as the model is")
     both.same("loss.target.device", look="gpu.batch", saw="the loss compares outputs with labels on {mine}",
               expected="the labels are on {kits}, too")
     both.same("batch.shape", "model.inputs.shape", "loss.target.shape", look="gpu.batch", saw="the shape of a batch is {mine}",
               expected="all of it goes to the device: {kits}")
     both.same("batch", "model.inputs", look="gpu.batch",
-              saw="the images that the model is given are not those that the loader gave",
+              saw="the model gets different images from those that the loader returned",
               expected="on the device are the same numbers, in the same order and format",
-              claim="they are those that the loader gave, and the host waits for a copy, unless --non-blocking is set")
-    both.same("loss.target", look="gpu.batch", saw="the labels that the loss compares with are not those that the loader gave",
+              claim="they equal those that the loader returned, and the CPU waits for a copy unless --non-blocking is set")
+    both.same("loss.target", look="gpu.batch", saw="the loss gets different labels from those that the loader returned",
               expected="on the device are the same numbers, in the same order and format")
     for each in (moved_once, stays, as_bytes, waits_for_nothing):
         both.holds(each)
@@ -56,31 +56,31 @@ def moved_once(run):
     return again and ("the model is moved in every step", again)
 
 
-@claim("what a step needs stays on the GPU: on the way back the host waits", look="gpu.batch")
+@claim("what a step needs stays on the GPU: the CPU waits for each copy back", look="gpu.batch")
 def stays(run):
     back = run.every_step("move", target="cpu", by="own")
     return back and (f"every step copies a tensor of shape {back.shape} from the GPU to the CPU", back)
 
 
-@claim("the host goes on and queues the next work; a value is asked for now and then, not in each step", look="gpu.batch")
+@claim("the CPU continues and queues the next work; values are read now and then, not in every step", look="gpu.batch")
 def waits_for_nothing(run):
     wait = run.every_step("sync", by="own")
     what = "waits until the GPU has done all its work" if wait and wait.how in WAITS else \
-        "asks for a value that the GPU has still to compute, so the host waits for it"
+        "reads a value that the GPU has still to compute, so the CPU waits for it"
     return wait and (f"every step {what}", wait)
 
 
-@claim("images go as the loader gives them, with one byte for each number, and become floats on the device", look="gpu.batch")
+@claim("images are copied as the loader returns them, one byte per number, and become floats on the device", look="gpu.batch")
 def as_bytes(run):
     floats = next((move for move in of_batches(run) if len(move.shape) == 4 and move.dtype != "uint8"), None)
     return floats and (f"the images go to the GPU as {floats.dtype}", floats)
 
 
-@claim("args.non_blocking says for images and labels whether the host may go on", look="gpu.batch")
+@claim("args.non_blocking decides for images and labels whether the CPU waits for the copy", look="gpu.batch")
 def copies(run, non_blocking):
     other = next((move for move in of_batches(run) if move.non_blocking != non_blocking), None)
-    return other and (f"with --non-blocking the host waits for the copy of a tensor of shape {other.shape}" if non_blocking else
-                      f"without --non-blocking the host goes on while a tensor of shape {other.shape} is copied", other)
+    return other and (f"with --non-blocking the CPU waits for the copy of a tensor of shape {other.shape}" if non_blocking else
+                      f"without --non-blocking the CPU continues while a tensor of shape {other.shape} is copied", other)
 
 
 def of_batches(run):

@@ -127,7 +127,7 @@ class Probe:
         that yields ``name, arguments`` or ``name, arguments, keywords``, the simplest first: the first that differs is reported.
         ``look``: the fence. ``tolerance``: share of the largest number (by the dtype). ``at_most``: how many times as long as the
         kit's it may take for the last input, the least of ``repeat`` times each; with ``repeat=0``, how many times as many
-        operations of torch. ``words``: what is expected, by what is wrong (``value``, ``dtype``, ``shape``, ``device``, ``inputs``,
+        operations of torch. ``words``: what is expected, by fault (``value``, ``dtype``, ``shape``, ``device``, ``inputs``,
         ``waits``, ``random``, ``kind``, ``error``, ``time``), or by which part of the result it is: an item's key, or its name in
         ``gives``, which names the items of a tuple. ``claim``: what is verified.
         """

@@ -143,8 +143,9 @@ class Beside(Pair):
         found = [(difference, self._row(difference.name)) for difference in self.differences(mine)]
         first = found[0][0].step if found else 0
         named = next(((each, row) for each, row in found if row and each.step <= first), None)
-        early = next((rank for rank, kits in zip(mine.ranks, self.kits.ranks) if rank.completed and rank.steps < kits.steps), None)
-        if early and first >= early.steps:
+        both = zip(mine.ranks, self.kits.ranks)
+        early = next((rank for rank, kits in both if rank.completed and rank.steps < kits.steps), None)
+        if early and found and first >= early.steps:
             return Trouble(f"{early.said} exits early, with exit code 0 after {early.steps} steps", "it runs to completion",
                            early.ended, early.ended)
         if named:
@@ -214,7 +215,7 @@ class Beside(Pair):
 
 
 FUNCTION = {  # saw, expected
-    "error": ("stops with {mine}", "it returns something"),
+    "error": ("stops with {mine}", "it returns a result"),
     "kind": ("{part} is {mine}", "it is {kits}"),
     "dtype": ("{part} is {mine}", "it is {kits}"),
     "shape": ("{part} has the shape {mine}", "it has the shape {kits}"),

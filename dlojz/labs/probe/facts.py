@@ -61,7 +61,7 @@ class Facts:
         facts = cls(None, [None] * len(ranks), copy, script, command, request=request)
         for rank, events in zip(facts.ranks, ranks):
             rank._events = [Event(event) for event in events]
-            rank._ended = ending({}, "completed", "ran to its end")
+            rank._ended = ending({}, "completed", "ran to completion")
         return facts
 
     @property
@@ -151,23 +151,23 @@ class Facts:
         if process.killed == "time":
             return ending(self._stood(), "time", f"was still running after {self._seconds:.0f} seconds{self._where_all_stood()}")
         if process.killed == "busy":
-            return ending({}, "busy", f"waited for a processor for {self._session.waited:.0f} seconds")
+            return ending({}, "busy", f"waited for a CPU core for {self._session.waited:.0f} seconds")
         if process.killed == "memory":
             return ending(self._stood(), "memory", f"needs more than {self._session.limits.memory / 1e9:.1f} GB of memory")
         if process.killed == "alone":
-            return ending(self._stood(), "alone", "waited for another process that had ended already")
+            return ending(self._stood(), "alone", "waited for another process that had already exited")
         if error := self.first("error"):
             said = f": {error.message}" if error.message else ""
             asked = f", where the check has `{error.asked}`" if error.get("asked") else ""
             return ending(error, "error", f"stops with {error.kind}{said}{asked}")
         if os.WIFSIGNALED(status):
             name = signal.Signals(os.WTERMSIG(status)).name
-            return ending({}, "signal", f"was ended by the signal {name}")
+            return ending({}, "signal", f"was killed by the signal {name}")
         end, left = self.first("end"), self.all("exit")
         if end and not end.code and (end.step if self.trains else not left):
-            return ending(left[-1] if left else {}, "completed", "ran to its end")
+            return ending(left[-1] if left else {}, "completed", "ran to completion")
         code = os.waitstatus_to_exitcode(status)
-        early = "before it had trained" if self.trains else "before the check was through with it"
+        early = "before it had trained" if self.trains else "before the check was finished"
         trained = f"after {self.steps} steps" if self.steps else early
         return ending(left[-1] if left else {}, "exit", f"ends with exit code {code} {trained}")
 

@@ -41,7 +41,8 @@ def run(log: Log, load: Callable, script: str, calls: str, asked: dict) -> None:
         def last():
             return list(_inputs(helper, asked))[-1]
 
-        mine, kits = _times(ours, theirs, last, asked["repeat"]) if asked["repeat"] else map(_operations, (ours, theirs), (last(), last()))
+        mine, kits = (_times(ours, theirs, last, asked["repeat"]) if asked["repeat"]
+                      else map(_operations, (ours, theirs), (last(), last())))
         log.note("speed", mine=mine, kits=kits, ratio=mine / kits)
 
 

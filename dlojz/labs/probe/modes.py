@@ -18,7 +18,7 @@ class Operations(TorchDispatchMode):
         super().__init__()
         self.log = log
         self.before = [o.before_op for o in observers if hasattr(o, "before_op")]
-        # The last one is the first to see what came of it: pretended GPUs mark where a result is before others ask.
+        # The last one is the first to see what came of it: simulated GPUs mark where a result is before others ask.
         self.after = [o.after_op for o in reversed(observers) if hasattr(o, "after_op")]
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):

@@ -252,11 +252,11 @@ class Observer:
             "is_current_stream_capturing": False,
             "reset_peak_memory_stats": None, "manual_seed": None, "manual_seed_all": None,
             "memory_allocated": 0, "max_memory_allocated": 0, "memory_reserved": 0, "max_memory_reserved": 0, "memory_stats": {},
-            "mem_get_info": (GIGABYTE, GIGABYTE), "get_device_name": "pretended GPU", "get_device_capability": (8, 0),
+            "mem_get_info": (GIGABYTE, GIGABYTE), "get_device_name": "simulated GPU", "get_device_capability": (8, 0),
         }
         for name, value in same.items():
             setattr(cuda, name, lambda *_, _value=value, **__: _value)
-        properties = types.SimpleNamespace(name="pretended GPU", total_memory=GIGABYTE, major=8, minor=0, multi_processor_count=1)
+        properties = types.SimpleNamespace(name="simulated GPU", total_memory=GIGABYTE, major=8, minor=0, multi_processor_count=1)
         cuda.get_device_properties = lambda device=None: properties
         cuda.current_device = lambda: self.current
         cuda.set_device = self.set_device

@@ -186,6 +186,10 @@ class Session:
         self._guarded, self.waited, self._used = time.monotonic(), 0.0, {}
         self._ports.close()
 
+    def restart_clock(self) -> None:
+        """The runs of this check, those that still go on and those to come, have all of its seconds once more."""
+        self.begun = time.monotonic()
+
     def wait(self, run: list[Process]) -> None:
         """Until all processes of a run have ended, or were ended. Raises HostLost."""
         while any(process.status is None for process in run):

@@ -2,7 +2,7 @@
 
 ``model``      a forward pass begins: training, grad, kind, inputs (tensors, each with a mark, the fingerprint of its numbers),
                parameters ({dtype: how many}), devices ({device: how many}), weights ({name: memory format} of those with 4
-               dimensions), frozen (how many parameters do not ask for gradients), gpu (the current one). In the first pass
+               dimensions), frozen (how many parameters have requires_grad=False), gpu (the current one). In the first pass
                values, the fingerprint of all weights and buffers
 ``model.end``  it is over: output
 ``layer``      a module without children: name, kind, input, output, computes (the dtype of what its operation is given: below

@@ -7,7 +7,7 @@
 ``uneven=True``: the last batch that a loader gives to rank 1 is one image short, as where images cannot be split evenly.
 ``local_ranks=[…]``: each rank's number on its node; ``[0, 0]`` makes two nodes of one process each. ``slow_save=True``:
 torch.save takes a second, so that whoever reads the file too early finds none. ``on_cpu=True``: a script that takes a GPU where
-there is one finds none. Where GPUs are pretended (``gpus=N``), SyncBatchNorm is played by the batch norm of each process.
+there is one finds none. Where GPUs are simulated (``gpus=N``), SyncBatchNorm is played by the batch norm of each process.
 """
 
 from __future__ import annotations

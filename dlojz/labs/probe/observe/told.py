@@ -74,8 +74,8 @@ class Observer:
 
 
 def float32_products() -> str:
-    """``highest``, ``high`` or ``medium``. Where a script uses the new names of torch 2.9 after the old ones, which train.py uses,
-    torch computes, but raises where somebody reads the old ones: then what the new one says."""
+    """``highest``, ``high`` or ``medium``. Where a script uses the new names of torch 2.9 after the old ones of train.py, torch
+    computes, but raises where somebody reads the old ones: then what the new one says."""
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:
