@@ -82,14 +82,15 @@ def levels(card: Card = H100) -> View:
         Bar("registers", registers, BLUE, f"{card.sms} x {card.registers} KB: each thread's own numbers"),
         Bar("L1 and shared memory", l1, SKY, f"{card.sms} x {card.l1} KB: shared by the threads of one SM"),
         Bar("L2 cache", card.l2, GREEN, "shared by all SMs"),
-        Bar("GPU memory (HBM)", card.memory * 1000, ORANGE, f"{card.bandwidth:,} GB/s: reading it once takes {hbm:.0f} ms"),
-        Bar("host memory", None, PINK, f"over PCIe, {card.pcie} GB/s each way: filling the GPU's takes {pcie:.1f} s"),
+        Bar("GPU memory (HBM)", card.memory * 1000, ORANGE, f"read at {card.bandwidth:,} GB/s"),
+        Bar("host memory", None, PINK, f"over PCIe at {card.pcie} GB/s each way"),
     ]
     chart = charts.bars(rows, log=True, high=34, say=size)
-    text = f"Memory levels of the {card.name}\n{chart.text()}"
+    said = f"Reading all of the GPU's memory once takes {hbm:.0f} ms, filling it over PCIe {pcie:.1f} s."
+    text = f"Memory levels of the {card.name}\n{chart.text()}\n{said}"
     head = headline(f"The way to a multiplication, on an {card.name}", "from top to bottom farther from the cores, and slower")
     note = quiet("Lengths: the size, on a logarithmic scale. Host memory has no bar: its size depends on the machine.")
-    return View("memory levels", text, lambda: head + chart.html() + note)
+    return View("memory levels", text, lambda: head + chart.html() + quiet(said) + note)
 
 
 def size(megabytes: float | None) -> str:

@@ -36,8 +36,10 @@ def schedule(wait: int = 5, warmup: int = 3, active: int = 5, repeat: int = 1, s
               for step, action in enumerate(actions, 1)]
     spans = [Span(step - 1, step - 0.06, words, colour, action == "NONE", f"step {step}: {words}", str(step))
              for step, (action, (words, colour)) in enumerate(zip(actions, states), 1)]
-    chart = charts.timeline([Lane("step", spans, 34)], axis=False, begin=0, end=steps,
-                            brackets=[Bracket(end - active, end, "the trace is written at its end") for end in written])
+    tens = [(at, min(at + 10, steps), (f"steps {at + 1} to {min(at + 10, steps)}", str(at + 1)))
+            for at in range(0, steps, 10)] if steps > 30 else []  # where a number does not fit into its step
+    brackets = [Bracket(end - active, end, "the trace is written at its end" if end == written[-1] else "") for end in written]
+    chart = charts.timeline([Lane("step", spans, 34, tens)], axis=False, begin=0, end=steps, brackets=brackets)
     runs: list[tuple[int, int, str]] = []
     for step, (words, _) in enumerate(states, 1):
         first = runs.pop()[0] if runs and runs[-1][2] == words else step
