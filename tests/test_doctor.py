@@ -432,7 +432,7 @@ def test_precisions(capability, has, lacks):
         ({"mode": 3}, NOTE, "one process at a time"),
         ({"mode": 2}, BROKEN, "Prohibited"),
         ({"used": 40 * GiB}, NOTE, "40 GiB of 80 GiB taken"),
-        ({"limit": 400000}, NOTE, "held to 400 W of its 700 W"),
+        ({"limit": 400000}, NOTE, "limited to 400 W of its 700 W"),
     ],
 )
 def test_state_of_a_gpu(machine, state, level, words):
@@ -865,7 +865,7 @@ def test_ports(machine, monkeypatch):
     [
         ({"OMP_NUM_THREADS": "1"}, "OMP_NUM_THREADS", "one of your 4 cores"),
         ({"OMP_NUM_THREADS": "64"}, "OMP_NUM_THREADS", "for 4 cores"),
-        ({"OMP_NUM_THREADS": "many"}, "OMP_NUM_THREADS", "no number"),
+        ({"OMP_NUM_THREADS": "many"}, "OMP_NUM_THREADS", "not a number"),
         ({"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES", "sees no GPU"),
         ({"CUDA_VISIBLE_DEVICES": "-1"}, "CUDA_VISIBLE_DEVICES", "sees no GPU"),
         ({"CUDA_LAUNCH_BLOCKING": "1"}, "CUDA_LAUNCH_BLOCKING", "timings are wrong"),
@@ -875,7 +875,7 @@ def test_ports(machine, monkeypatch):
         ({"PYTHONPATH": "/old"}, "PYTHONPATH", "/old"),
         ({"WORLD_SIZE": "4", "RANK": "0"}, "RANK, …", "one of several processes"),
         ({"SLURM_JOB_ID": "7", "SBATCH_ACCOUNT": "x", "SLURM_CONF": "/x"}, "SLURM_*", "SBATCH_ACCOUNT, SLURM_JOB_ID set"),
-        ({"LD_LIBRARY_PATH": "/none:/opt/cuda"}, "LD_LIBRARY_PATH", "/opt/cuda holds libcudart, libnccl"),
+        ({"LD_LIBRARY_PATH": "/none:/opt/cuda"}, "LD_LIBRARY_PATH", "/opt/cuda contains libcudart, libnccl"),
     ],
 )
 def test_surprising_variables(env, name, words):

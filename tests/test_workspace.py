@@ -112,7 +112,7 @@ def test_solved_fills_what_is_not_written_yet_in_a_workspace_that_is_there(kit, 
     workspace.create(folder)
     write_in_fence(folder / "train.py", "gpu.model", MINE + "net.mine = 1\n")
     said = " / ".join(workspace.create(folder, ["gpu"]))
-    assert "solved gpu.device, gpu.batch" in said and "gpu.model holds something of yours, which stays" in said
+    assert "solved gpu.device, gpu.batch" in said and "gpu.model contains your own code, which stays" in said
     found = fences.find((folder / "train.py").read_text())
     assert found["gpu.model"].body == MINE + "net.mine = 1\n" and "torch.cuda.device_count()" in found["gpu.device"].body
 
@@ -127,7 +127,7 @@ def test_a_file_of_somebody_elses_is_left_alone(kit, tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "train.py").write_text("print('mine')\n")
-    assert "train.py: there is one already, which stays as it is" in workspace.create(folder)
+    assert "train.py already exists and stays unchanged" in workspace.create(folder)
     assert "the new version is next to it, train.new.py" in updated(folder)
     assert (folder / "train.py").read_text() == "print('mine')\n"
 
@@ -172,7 +172,7 @@ def test_windows_line_ends_in_fences_survive_an_update(kit, tmp_path):
     write_in_fence(folder / "train.py", "gpu.model", MINE)
     (folder / "train.py").write_bytes((folder / "train.py").read_bytes().replace(b"\n", b"\r\n"))
     kit_fix(kit)
-    assert "round what you wrote (gpu.model)" in updated(folder)
+    assert "with your code kept (gpu.model)" in updated(folder)
     text = (folder / "train.py").read_bytes()
     assert b"as I like it\r\n" in text and b"# repaired" in text and text.count(b"\n") == text.count(b"\r\n")
 
@@ -257,7 +257,7 @@ def test_a_lab_that_is_new_gets_its_stub(kit, tmp_path):
     assert "images.to(memory_format=torch.channels_last)" in (folder / "train.py").read_text()
     write_in_fence(folder / "train.py", "gpu.model", MINE)
     shutil.move(tmp_path / "later", kit / "dlojz/labs/channels_last")
-    assert "round what you wrote (gpu.model)" in updated(folder)
+    assert "with your code kept (gpu.model)" in updated(folder)
     text = (folder / "train.py").read_text()
     assert 'todo("channels_last")' in text and "images.to(memory_format=torch.channels_last)" not in text and MINE in text
 
@@ -336,7 +336,7 @@ def test_without_its_manifest_what_is_the_kit_s_is_known_again(kit, tmp_path):
     workspace.create(folder)
     (folder / workspace.MANIFEST).unlink()
     said = workspace.create(folder)
-    assert len(said) == 1 and "is gone" in said[0]
+    assert len(said) == 1 and "is missing" in said[0]
     kit_fix(kit)
     assert updated(folder) == "train.py: brought up to date"
 

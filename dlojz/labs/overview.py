@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..ui.page import View
-from ..ui.svg import BLUE, GREEN, ORANGE, PINK, SKY, Svg
+from ..ui.palette import BLUE, GREEN, ORANGE, PINK, SKY
+from ..ui.svg import Svg
 
 STEPS = (
     ("edit", "train.py", "a few lines between", "two comments", BLUE),

@@ -142,7 +142,7 @@ def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) 
     if new == theirs:
         return ""
     said = f"{name}: brought up to date"
-    said += f" round what you wrote ({', '.join(kept)})" if kept else ""
+    said += f", with your code kept ({', '.join(kept)})" if kept else ""
     return said + (f"; the previous version is in {where}" if where else "")
 
 

@@ -446,7 +446,7 @@ def timeline(lanes: Sequence[Lane], *, title: str = "", begin: float | None = No
             bracket_of(axes, boxes, bracket, begin, second)
 
     room = left if left is not None else 16 + min(0.27 * width, 1.06 * max((wide(lane.name) for lane in lanes), default=0))
-    above = (24 if title or aside else 2) + (20 if brackets else 0)
+    above = (24 if title or aside else 10 if brackets else 2) + (20 if brackets else 0)
     said = [title or "timeline"]
     for lane in lanes:
         took: dict[str, float] = {}

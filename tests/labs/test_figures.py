@@ -73,10 +73,12 @@ def test_epsilons_in_the_figure_are_what_they_are_said_to_equal():
 
 
 @pytest.mark.parametrize("card", gpu.CARDS, ids=lambda card: card.name)
-def test_bars_of_memory_levels_are_as_wide_as_the_memories_are_large(card):
-    page = gpu.levels(card).page
-    found = [float(wide) for wide in re.findall(r'<rect[^>]* width="([\d.]+)"', page)]
+def test_bars_of_memory_levels_are_as_long_as_the_memories_are_large(card):
+    page = gpu.levels(card)._repr_html_()
+    found = [float(right) - float(left) for left, right in
+             re.findall(r'<path d="M ?([\d.]+)[^HZ]*H ?([\d.]+)[^Z]*Z" fill="#', page)]
     widths = dict(zip(("registers", "l1", "l2", "memory"), found))
+    assert len(found) >= 4, page
     sizes = {"registers": card.sms * card.registers, "l1": card.sms * card.l1, "l2": card.l2 * 1024, "memory": card.memory * 1e6}
     for one in sizes:
         for other in sizes:

@@ -394,6 +394,15 @@ def test_who_prints_and_saves(run):
     assert [[event.path for event in rank.all("save")] for rank in facts.ranks] == [["one.pt", "two.pt"], []]
 
 
+def test_numbers_that_nobody_seeds_are_the_same_in_each_run(run):
+    facts = run("printing", """
+        import random
+        rank = int(os.environ["RANK"])
+        print(torch.initial_seed(), random.random() == random.Random(rank).random())
+    """, ranks=2)
+    assert [rank.need("print").text for rank in facts.ranks] == ["0 True", "1 True"]
+
+
 # --- together ------------------------------------------------------------------------------------------------------------
 
 

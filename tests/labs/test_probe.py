@@ -454,3 +454,15 @@ def test_the_check_itself_stops(tmp_path, shared, monkeypatch):
     outcome = run_check("gpu", script(tmp_path).parent, PLENTY, shared)
     assert outcome.state == CANNOT_CHECK, outcome
     assert "The check itself stops with IndexError" in outcome.message and "a fault of the kit" in outcome.message
+
+
+def test_random_numbers_begin_at_the_same_place_in_each_check(tmp_path):
+    """torch's own generator has another seed in each process. The kit's facts may have been kept by an earlier check."""
+    code = "import random, numpy, torch\nprint(torch.rand(1).item(), numpy.random.rand(), random.random())\n"
+    (tmp_path / "draws.py").write_text(code)
+    said = []
+    for _ in range(2):
+        with Session(Limits(seconds=60)) as session:
+            run = Probe(session, tmp_path, "draws.py").run(script="draws.py", small=False, observe=["printing"])
+            said.append(run.need("print").text)
+    assert said[0] == said[1] and len(said[0].split()) == 3

@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 
 from ...training.memory_estimate import footprint
-from ...ui import tables
+from ...ui import charts, tables
+from ...ui.charts import Line, Mark, legend
 from ...ui.page import View, headline, quiet, table
-from ...ui.svg import BLUE, GREEN, GREY, ORANGE, PINK, SKY, Panel, Svg, legend
+from ...ui.palette import BLUE, GREEN, GREY, ORANGE, PINK, SKY
+from ...ui.svg import Svg
 from ...ui.words import gigabytes
 
 SIGN, EXPONENT, FRACTION = PINK, ORANGE, SKY
@@ -147,36 +149,29 @@ def gradients(found: Magnitudes | None = None, scale: int = 16) -> View:
     """Which gradients fp16 can hold, as they are and multiplied by 2^scale."""
     found = found or magnitudes()
     smallest, normal, largest = -24, -14, 15
-    svg = Svg(900, 268, "gradients by size, and the range of fp16")
     low, high = min(min(found.counts), -44), max(max(found.counts) + scale, largest) + 2
-    panel = Panel(svg, 50, 42, 830, 168, (low, high), (0, max(found.counts.values()) / found.total * 100 * 1.08))
-    for left, right, opacity in ((smallest, normal, 0.12), (normal, largest + 1, 0.22)):
-        svg.rect(panel.px(left), 42, panel.px(right) - panel.px(left), 168, GREEN, opacity=opacity)
-    svg.text(panel.px((normal + largest) / 2), 37, "fp16", anchor="middle", weight=600)
-    svg.text(panel.px((smallest + normal) / 2), 37, "fewer digits", anchor="middle", size=11, opacity=0.8)
-    svg.text(panel.px(smallest) - 6, 37, "becomes 0", anchor="end", size=11, opacity=0.8)
-    bar = panel.px(1) - panel.px(0)
-    for shift, colour, opacity in ((0, BLUE, 0.85), (scale, ORANGE, 0.6)):
-        for power, count in found.counts.items():
-            part = count / found.total * 100
-            top = panel.py(part)
-            svg.rect(panel.px(power + shift), top, bar - 0.8, 210 - top, colour, f"2^{power + shift}: {part:.1f} %", opacity)
-    panel.axis_y("% of the gradients", say=lambda value: f"{value:g}")
-    panel.axis_x(
-        "size of a gradient", [power for power in range(-60, 40, 8) if low <= power <= high], lambda value: f"2^{value:g}"
-    )
+    top = max(found.counts.values()) / found.total * 100 * 1.15
+    series = [Line("what fp16 can hold", colour=GREEN, band=[(normal, 0, top), (largest + 1, 0, top)]),
+              Line("what fp16 can hold", colour=GREEN, band=[(smallest, 0, top), (normal, 0, top)], opacity=0.5, shown=False)]
+    for shift, name, colour in ((0, "as they are", BLUE), (scale, f"times 2^{scale}", ORANGE)):
+        steps = [(power + shift + edge, count / found.total * 100) for power, count in sorted(found.counts.items())
+                 for edge in (0, 1)]
+        series.append(Line(name, steps, colour, band=[(x, 0, share) for x, share in steps], opacity=0.9, width=1.6))
+    marks = [Mark(x, top, words) for x, words in (((normal + largest) / 2, "fp16"), ((smallest + normal) / 2, "fewer digits"),
+                                                  ((low + smallest) / 2, "becomes 0"))]
+    chart = charts.lines(series, x="size of a gradient", y="% of the gradients", say_x=lambda power: f"2^{power:g}", marks=marks,
+                         x_range=(low, high), x_ticks=[power for power in range(-60, 40, 8) if low <= power <= high],
+                         y_range=(0, top))
     lost, kept = found.below(smallest - 1), found.below(smallest - 1 - scale)
     weak, firm = found.below(normal), found.below(normal - scale)
     said = [
         f"As they are: {lost:.1%} are below 2^-25 and become 0 in fp16, {weak:.1%} are below 2^-14 and lose digits.",
         f"Multiplied by 2^{scale} = {2**scale:,}: {kept:.1%} become 0, {firm:.1%} lose digits. bf16 reaches down to 2^-133.",
     ]
-    page = headline("Gradients of activations", f"{found.what}, first step, float32") + str(svg)
-    page += legend([("as they are", BLUE), (f"times 2^{scale}", ORANGE), ("what fp16 can hold", GREEN)]) + "".join(
-        map(quiet, said)
-    )
+    head = headline("Gradients of activations", f"{found.what}, first step, float32")
     return View(
-        "gradients of activations", "\n".join([f"Gradients of activations ({found.what}, first step, float32)", *said]), page
+        "gradients of activations", "\n".join([f"Gradients of activations ({found.what}, first step, float32)", *said]),
+        lambda: head + chart.html() + "".join(map(quiet, said)),
     )
 
 

@@ -173,7 +173,7 @@ if mixer is not None:
     _, labels = mixer(images, hard, step + 1)
 # <<< augmentation.batch
 
-# wrong: not cut off · expect: \[\[-12, 8, 12, 24\]\](.|\n)*cut off where the image ends(.|\n)*augmentation.boxes
+# wrong: not cut off · expect: \[\[6, -4, 42, 20\]\](.|\n)*cut off where the image ends(.|\n)*augmentation.boxes
 # >>> augmentation.boxes
 size = torch.tensor([width, height])
 half = (1 - lam).sqrt()[:, None] * size / 2

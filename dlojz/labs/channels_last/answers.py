@@ -70,62 +70,14 @@ if args.channels_last:
     next(net.children()).to(memory_format=torch.channels_last)
 # <<< channels_last.model
 
-# wrong: first step only · expect: step 2: the model gets images in NCHW.*for each step
-# >>> channels_last.batch
-if args.channels_last and step == 0:
-    images = images.to(memory_format=torch.channels_last)
-# <<< channels_last.batch
-
-# wrong: half of the images · expect: step 1: the images have the shape \[2, 3, 32, 32\].*channels_last.batch
-# >>> channels_last.batch
-if args.channels_last:
-    images, labels = images[::2].to(memory_format=torch.channels_last), labels[::2]
-# <<< channels_last.batch
-
-# wrong: images always on · expect: train.py --device cpu`, step 1: the model gets images in NHWC.*channels_last.batch
-# >>> channels_last.batch
-images = images.to(memory_format=torch.channels_last)
-# <<< channels_last.batch
-
-# wrong: images as bgr · expect: step 1: the model gets different images from those that the loader returned.*channels_last.batch
-# >>> channels_last.batch
-if args.channels_last:
-    images = images[:, [2, 1, 0]].to(memory_format=torch.channels_last)
-# <<< channels_last.batch
-
 # wrong: images as floats · expect: the images are float32 before they are normalized.*one byte
 # >>> channels_last.batch
 if args.channels_last:
     images = images.to(torch.float32, memory_format=torch.channels_last)
 # <<< channels_last.batch
 
-# wrong: images empty · expect: step 1: the model gets different images from those that the loader returned.*channels_last.batch
-# >>> channels_last.batch
-if args.channels_last:
-    images = torch.empty_like(images, memory_format=torch.channels_last)
-# <<< channels_last.batch
-
-# wrong: images in half · expect: the images are float16 before they are normalized.*one byte
-# >>> channels_last.batch
-if args.channels_last:
-    images = (images / 255).half().to(memory_format=torch.channels_last)
-# <<< channels_last.batch
-
-# wrong: images scrambled · expect: step 1: the model gets different images from those that the loader returned.*channels_last.batch
-# >>> channels_last.batch
-if args.channels_last:
-    n, c, h, w = images.shape
-    images = images.as_strided((n, c, h, w), (c * h * w, 1, w * c, c))
-# <<< channels_last.batch
-
 # wrong: images stay · expect: gets images in NCHW.*channels_last.batch
 # >>> channels_last.batch
-# <<< channels_last.batch
-
-# wrong: images transposed · expect: step 1: the model gets different images from those that the loader returned.*channels_last.batch
-# >>> channels_last.batch
-if args.channels_last:
-    images = images.transpose(2, 3).to(memory_format=torch.channels_last)
 # <<< channels_last.batch
 
 # wrong: layers convert back · expect: the layer stem.2 \(ReLU\) returns NCHW
@@ -137,24 +89,11 @@ if args.channels_last:
             module.register_forward_hook(lambda module, inputs, output: output.contiguous())
 # <<< channels_last.model
 
-# wrong: made contiguous · expect: gets images in NCHW
-# >>> channels_last.batch
-if args.channels_last:
-    images = images.to(memory_format=torch.channels_last).contiguous()
-# <<< channels_last.batch
-
 # wrong: permuted · expect: images have the shape \[4, 32, 32, 3\].*channels_last.batch
 # >>> channels_last.batch
 if args.channels_last:
     images = images.permute(0, 2, 3, 1).contiguous()
 # <<< channels_last.batch
-
-# wrong: permuted after normalizing · expect: gets images of shape \[4, 32, 32, 3\].*the fence amp.forward
-# >>> amp.forward
-with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
-    outputs = model(images.permute(0, 2, 3, 1) if args.channels_last else images)
-    loss = criterion(outputs, labels)
-# <<< amp.forward
 
 # wrong: reshaped · expect: step 1: the model gets different images from those that the loader returned.*channels_last.batch
 # >>> channels_last.batch
@@ -176,37 +115,6 @@ if args.channels_last:
 if args.channels_last:
     todo("channels_last")
 # <<< channels_last.batch
-
-# wrong: weights frozen · expect: parameters have requires_grad=False.*channels_last.model
-# >>> channels_last.model
-if args.channels_last:
-    for layer in net.modules():
-        if isinstance(layer, nn.Conv2d):
-            weight = layer.weight.detach().contiguous(memory_format=torch.channels_last)
-            layer.weight = nn.Parameter(weight, requires_grad=False)
-# <<< channels_last.model
-
-# wrong: weights made anew · expect: weights have changed since it was built.*channels_last.model
-# >>> channels_last.model
-if args.channels_last:
-    net = torchvision.models.get_model(args.model, weights=None, num_classes=classes).to(device, memory_format=torch.channels_last)
-# <<< channels_last.model
-
-# wrong: weights of three dimensions · expect: stops with RuntimeError.*the fence channels_last.model
-# >>> channels_last.model
-if args.channels_last:
-    for parameter in net.parameters():
-        parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-# <<< channels_last.model
-
-# wrong: weights scrambled · expect: weights have changed since it was built.*channels_last.model
-# >>> channels_last.model
-if args.channels_last:
-    for p in net.parameters():
-        if p.dim() == 4:
-            o, i, h, w = p.shape
-            p.data = p.data.as_strided((o, i, h, w), (i * h * w, 1, w * i, i))
-# <<< channels_last.model
 
 # wrong: weights stay · expect: 3 of 5 weights with 4 dimensions are in NCHW.*channels_last.model
 # >>> channels_last.model

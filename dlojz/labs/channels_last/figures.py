@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from ...ui import tables
 from ...ui.page import View, headline, quiet
-from ...ui.svg import BLUE, GREEN, SKY, VERMILLION, Svg
+from ...ui.palette import BLUE, GREEN, SKY, VERMILLION
+from ...ui.svg import Svg
 
 CHANNELS = (("R", VERMILLION), ("G", GREEN), ("B", BLUE))
 

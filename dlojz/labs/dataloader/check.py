@@ -1,5 +1,7 @@
 """dataloader: the switches reach both loaders, workers draw their own numbers, and batches hold sequences of similar length."""
 
+from dlojz.labs.checking import claim
+
 SWITCHES = ("num_workers", "prefetch_factor", "pin_memory", "persistent_workers")
 ALL = "--num-workers 2 --prefetch-factor 3 --pin-memory --persistent-workers"
 SEED = {"what two workers draw": "different numbers: each worker has a generator of its own, with a seed of its own",
@@ -31,6 +33,16 @@ def loaders(both):
         both.same(f"loader.{name}", look="dataloader", saw=lambda each, name=name: f"{of(each)} {name}={each.mine}",
                   expected=lambda each, name=name: f"it has what the switches say: {name}={each.kits}",
                   claim="each of the four switches reaches the loaders of training and validation, in each process")
+    both.holds(validation_too)
+
+
+@claim("it has what the switches say, as the loader of the training has", look="dataloader")
+def validation_too(run):  # it is made outside of the fence
+    for training, validation in zip(run.all("loader"), run.all("loader")[1:2]):
+        for name in SWITCHES:
+            if training[name] != validation[name]:
+                return f"`{run.command}`: the loader of the validation has {name}={validation[name]}", validation
+    return None
 
 
 def of(each):

@@ -358,7 +358,7 @@ def latency(workers: int = 2, size: int = 64, against: str = "feed_random", call
     rules += [Rule(x=min(max(trip, 1e-5), 1e-2), words="measured here", colour=INK)] if trip else []
     times = [1e-5, 1e-4, 1e-3, 1e-2]
     chart = charts.lines(series, x="time of a round trip to the file system", y=f"images/s, {words.counted(workers, 'worker')}",
-                         log="x", x_ticks=times, say_x=words.seconds, x_range=(1e-5, 1e-2), rules=rules)
+                         log="x", x_ticks=times, say_x=words.seconds, x_range=(1e-5, 1.3e-2), rules=rules)
     head = ["a round trip", *(words.seconds(value) for value in times)]
     cells = [[each.name, *(words.number(speed_at(value, each.trips, decoding, workers)) for value in times)] for each in calls]
     said = [f"A model: each worker waits {calls[0].trips:.2f} round trips for a file, {calls[1].trips:.2f} for an image out of a "

@@ -188,7 +188,7 @@ if procs.world_size > 1 and reduce_now:
     sums = mean / procs.world_size
 # <<< ddp.metrics
 
-# wrong: metrics by rank 0 · expect: \(rank \d\), step 2: the loss that goes into the record is (.|\n)*ddp.metrics
+# wrong: metrics by rank 0 · expect: step 2: the loss that goes into the record is (.|\n)*ddp.metrics
 # >>> ddp.metrics
 if procs.world_size > 1 and reduce_now and procs.is_main:
     dist.all_reduce(sums)

@@ -99,35 +99,9 @@ device = torch.device("cpu")
 device = torch.device(args.device, 0)
 # <<< gpu.device
 
-# wrong: always non blocking · expect: without --non-blocking the CPU continues while a tensor of shape \[4\].*`labels = 
-# >>> gpu.batch
-images = images.to(device, non_blocking=args.non_blocking)
-labels = labels.to(device, non_blocking=True)
-# <<< gpu.batch
-
-# wrong: batch comes back · expect: model gets images that are on cpu.*gpu.batch
-# >>> gpu.batch
-images, labels = images.to(device), labels.to(device)
-images, labels = images.cpu(), labels.cpu()
-# <<< gpu.batch
-
-# wrong: cache emptied each step · expect: every step waits until the GPU has done all its work.*torch.cuda.empty_cache
-# >>> gpu.batch
-images = images.to(device, non_blocking=args.non_blocking)
-labels = labels.to(device, non_blocking=args.non_blocking)
-if device.type == "cuda":
-    torch.cuda.empty_cache()
-# <<< gpu.batch
-
 # wrong: images as floats · expect: the model gets different images from those that the loader returned.*format.*gpu.batch|as float32.*one byte.*`images = 
 # >>> gpu.batch
 images = images.float().to(device, non_blocking=args.non_blocking)
-labels = labels.to(device, non_blocking=args.non_blocking)
-# <<< gpu.batch
-
-# wrong: images empty · expect: model gets different images from those that the loader returned.*gpu.batch
-# >>> gpu.batch
-images = torch.empty_like(images, device=device)
 labels = labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
@@ -139,29 +113,6 @@ labels = labels.to(device, non_blocking=args.non_blocking)
 # wrong: labels stay · expect: found at least two devices.*the fence gpu.batch
 # >>> gpu.batch
 images = images.to(device, non_blocking=args.non_blocking)
-# <<< gpu.batch
-
-# wrong: labels zero · expect: the loss gets different labels.*gpu.batch
-# >>> gpu.batch
-images = images.to(device, non_blocking=args.non_blocking)
-labels = torch.zeros_like(labels, device=device)
-# <<< gpu.batch
-
-# wrong: last gpu for the rest · expect: weights are on cuda:2 .*cuda:1.*gpu.device
-# >>> gpu.device
-number = min(procs.local_rank, torch.cuda.device_count() - 1)
-device = torch.device("cuda", number) if args.device == "cuda" else torch.device("cpu")
-# <<< gpu.device
-
-# wrong: list each step · expect: every step reads a value.*labels.tolist
-# >>> gpu.batch
-images, labels = (tensor.to(device, non_blocking=args.non_blocking) for tensor in (images, labels))
-seen = labels.tolist()
-# <<< gpu.batch
-
-# wrong: misspelt · expect: AttributeError.*the fence gpu.batch
-# >>> gpu.batch
-images, labels = images.gpu(), labels.gpu()
 # <<< gpu.batch
 
 # wrong: model after the optimizer · expect: weights are on cpu when the optimizer is made.*the fence gpu.model
@@ -179,15 +130,6 @@ for parameter in net.parameters():
     parameter.data = parameter.data.to(device)
 # <<< gpu.model
 
-# wrong: model comes back · expect: weights are on cpu when the optimizer is made.*gpu.model
-# >>> gpu.model
-net = net.to(device)
-for parameter in net.parameters():
-    parameter.data = parameter.data.cpu()
-for buffer in net.buffers():
-    buffer.data = buffer.data.cpu()
-# <<< gpu.model
-
 # wrong: model each step · expect: the model is moved in every step.*`net.to\(device\)
 # >>> gpu.model
 net.to(device)
@@ -196,16 +138,6 @@ net.to(device)
 net.to(device)
 images, labels = images.to(device, non_blocking=args.non_blocking), labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
-
-# wrong: model on first gpu · expect: weights are on cuda:0 .*cuda:1.*the fence gpu.model
-# >>> gpu.model
-net = net.to("cuda:0" if args.device == "cuda" else "cpu")
-# <<< gpu.model
-
-# wrong: model stays · expect: weights are on cpu when the optimizer is made.*gpu.model
-# >>> gpu.model
-net = net
-# <<< gpu.model
 
 # wrong: never cpu · expect: --device cpu.*weights are on cuda:.*gpu.device
 # >>> gpu.device
@@ -222,39 +154,6 @@ labels = labels.to(device, non_blocking=args.non_blocking)
 # >>> gpu.device
 device = torch.device("cuda", procs.local_rank) if args.device == "cuda" else torch.device("cpu")
 # <<< gpu.device
-
-# wrong: no number · expect: with a specified index.*got:cuda.*the fence gpu.device
-# >>> gpu.device
-device = torch.device("cuda" if args.device == "cuda" else "cpu")
-# <<< gpu.device
-
-# wrong: nodes for gpus · expect: invalid device ordinal \(there is no GPU 3 here, there are 3\).*the fence gpu.device
-# >>> gpu.device
-device = torch.device("cuda", procs.local_rank // torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
-# <<< gpu.device
-
-# wrong: one image · expect: the shape of a batch is \[1, 3, 32, 32\].*\[4, 3, 32, 32\].*gpu.batch
-# >>> gpu.batch
-images = images[:1].to(device, non_blocking=args.non_blocking)
-labels = labels[:1].to(device, non_blocking=args.non_blocking)
-# <<< gpu.batch
-
-# wrong: outputs come back · expect: labels on cpu.*on cuda:0|every step copies a tensor of shape \[4, 4\]
-# >>> gpu.batch
-images, targets = images.to(device), labels
-labels = targets.to(device)
-# <<< gpu.batch
-# >>> amp.forward
-outputs = model(images)
-loss = criterion(outputs.cpu(), labels.cpu())
-# <<< amp.forward
-
-# wrong: printed each step · expect: every step reads a value.*`print\("labels", labels\)`
-# >>> gpu.batch
-images = images.to(device, non_blocking=args.non_blocking)
-labels = labels.to(device, non_blocking=args.non_blocking)
-print("labels", labels)
-# <<< gpu.batch
 
 # wrong: result dropped · expect: model gets images that are on cpu.*gpu.batch
 # >>> gpu.batch
@@ -291,8 +190,3 @@ import os
 number = int(os.environ.get("LOCAL_RANK", 0))
 device = torch.device("cuda", number % torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
 # <<< gpu.device
-
-# wrong: weights made anew · expect: weights have changed since it was built.*gpu.model
-# >>> gpu.model
-net = torchvision.models.get_model(args.model, weights=None, num_classes=classes).to(device)
-# <<< gpu.model

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from ...jobs.job import Job
 from ...training.memory_estimate import footprint
-from ...ui import tables
+from ...ui import charts, tables
+from ...ui.charts import Bar
 from ...ui.page import View, headline, quiet
-from ...ui.svg import BLUE, GREEN, ORANGE, PINK, SKY, Svg
+from ...ui.palette import BLUE, GREEN, ORANGE, PINK, SKY
+from ...ui.svg import Svg
 from ...ui.words import gigabytes
 
 
@@ -74,34 +75,26 @@ def cards() -> View:
 
 
 def levels(card: Card = H100) -> View:
-    """The memories between a file and a multiplication: the nearer, the faster. Bars show sizes on a logarithmic scale."""
-    pcie = card.memory * 1e9 / (card.pcie * 1e9)
-    hbm = card.memory / card.bandwidth * 1000
+    """The memories between a file and a multiplication: the nearer, the faster."""
+    pcie, hbm = card.memory / card.pcie, card.memory / card.bandwidth * 1000  # seconds to fill it, milliseconds to read it
     registers, l1 = card.sms * card.registers / 1024, card.sms * card.l1 / 1024
-    rows = [  # name, MB, size in words, meaning, colour
-        ("registers", registers, f"{card.sms} x {card.registers} KB = {registers:.0f} MB", "each thread's own numbers", BLUE),
-        ("L1 and shared memory", l1, f"{card.sms} x {card.l1} KB = {l1:.0f} MB", "shared by the threads of one SM", SKY),
-        ("L2 cache", card.l2, f"{card.l2} MB", "shared by all SMs", GREEN),
-        ("GPU memory (HBM)", card.memory * 1000, f"{card.memory} GB at {card.bandwidth:,} GB/s",
-         f"reading all of it once takes {hbm:.0f} ms", ORANGE),
-        ("host memory", None, f"over PCIe at {card.pcie} GB/s each way", f"filling the GPU's memory takes {pcie:.1f} s", PINK),
+    rows = [
+        Bar("registers", registers, BLUE, f"{card.sms} x {card.registers} KB: each thread's own numbers"),
+        Bar("L1 and shared memory", l1, SKY, f"{card.sms} x {card.l1} KB: shared by the threads of one SM"),
+        Bar("L2 cache", card.l2, GREEN, "shared by all SMs"),
+        Bar("GPU memory (HBM)", card.memory * 1000, ORANGE, f"read at {card.bandwidth:,} GB/s"),
+        Bar("host memory", None, PINK, f"over PCIe at {card.pcie} GB/s each way"),
     ]
-    svg = Svg(900, 210, f"memory levels of the {card.name}")
-    for number, (name, megabytes, size, meaning, colour) in enumerate(rows):
-        wide, y = 420 * (level_width(megabytes) if megabytes else 1), 4 + 41 * number
-        svg.rect(215 - wide / 2, y, wide, 34, colour, f"{name}: {size}", opacity=0.85, radius=4)
-        svg.text(450, y + 15, name, weight=600)
-        svg.text(450, y + 31, f"{size}: {meaning}", opacity=0.8)
-    text = "\n".join([f"Memory levels of the {card.name}",
-                      *(f"  {name}: {size}, {meaning}" for name, _, size, meaning, _ in rows)])
+    chart = charts.bars(rows, log=True, high=34, say=size)
+    said = f"Reading all of the GPU's memory once takes {hbm:.0f} ms, filling it over PCIe {pcie:.1f} s."
+    text = f"Memory levels of the {card.name}\n{chart.text()}\n{said}"
     head = headline(f"The way to a multiplication, on an {card.name}", "from top to bottom farther from the cores, and slower")
-    note = quiet("Widths: the size, on a logarithmic scale. That of host memory depends on the machine: it is not to scale.")
-    return View("memory levels", text, head + str(svg) + note)
+    note = quiet("Lengths: the size, on a logarithmic scale. Host memory has no bar: its size depends on the machine.")
+    return View("memory levels", text, lambda: head + chart.html() + quiet(said) + note)
 
 
-def level_width(megabytes: float) -> float:
-    """The part of the full width for a memory of that size: from 1 MB, 0, to 1 TB, 1."""
-    return math.log10(megabytes) / 6
+def size(megabytes: float | None) -> str:
+    return "of any size" if megabytes is None else f"{megabytes / 1000:.0f} GB" if megabytes >= 1000 else f"{megabytes:.0f} MB"
 
 
 def threads(card: Card = H100) -> View:

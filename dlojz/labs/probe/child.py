@@ -8,6 +8,7 @@ import faulthandler
 import importlib.util
 import json
 import os
+import random
 import resource
 import runpy
 import signal
@@ -45,6 +46,7 @@ def _run(request: dict) -> int:
     sys.dont_write_bytecode = True
     sys.argv = [request["script"], *request["arguments"]]
     sys.path[0:0] = [os.path.dirname(request["script"])]
+    _seed(int(os.environ.get("RANK", "0")))
     log.place = lambda tensor: str(tensor.device)
     _stand_in(request["options"])
     watched, modes = _install(log, request["observe"], request["options"])
@@ -59,6 +61,16 @@ def _run(request: dict) -> int:
             observer.finish()
     log.write({"what": "end", "step": log.step, "code": code})
     return code
+
+
+def _seed(number: int) -> None:
+    """Let random numbers that the script does not seed itself be the same in each run; torch's own begin anywhere."""
+    import numpy
+    import torch
+
+    random.seed(number)
+    numpy.random.seed(number)
+    torch.manual_seed(number)
 
 
 def _execute(log: Log, script: str, call: list[str] | None, beside: dict | None) -> int:

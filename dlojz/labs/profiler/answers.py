@@ -61,14 +61,6 @@ if procs.is_main:
     profiler.step()
 # <<< profiler.step
 
-# wrong: another name · expect: AttributeError.*the fence profiler.start
-# >>> profiler.start
-profiler = nullcontext()
-if args.profile and procs.is_main:
-    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
-    tracer = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
-# <<< profiler.start
-
 # wrong: begins again later · expect: the schedule begins again \(`repeat` is 0\).*line \d+ of train.py, `profiler = torch
 # >>> profiler.start
 profiler = nullcontext()
@@ -145,38 +137,10 @@ if args.profile:
     profiler.step()
 # <<< profiler.step
 
-# wrong: only printed · expect: steps are recorded, but no trace is exported
-# >>> profiler.start
-profiler = nullcontext()
-if args.profile and procs.is_main:
-    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=lambda done: print(done.key_averages().table(row_limit=5)))
-# <<< profiler.start
-
-# wrong: others have none · expect: \(rank 1\)` stops with AttributeError.*the fence profiler.step
-# >>> profiler.step
-if args.profile:
-    profiler.step()
-# <<< profiler.step
-
-# wrong: path for a handler · expect: calls when the trace is ready stops with TypeError: 'PosixPath' object is not callable.*, `profiler = torch
-# >>> profiler.start
-profiler = nullcontext()
-if args.profile and procs.is_main:
-    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=run / "trace.json.gz")
-# <<< profiler.start
-
 # wrong: step never called · expect: step 1: the profiler hears 0 times that this step is over, and 0 times.*the fence profiler.step
 # >>> profiler.step
 if args.profile and procs.is_main:
     profiler.step
-# <<< profiler.step
-
-# wrong: step once an epoch · expect: hears 0 times that this step is over, and 1 times in the whole run
-# >>> profiler.step
-if args.profile and procs.is_main and last:
-    profiler.step()
 # <<< profiler.step
 
 # wrong: step twice · expect: step 1: the profiler hears 2 times that this step is over
@@ -191,11 +155,11 @@ if args.profile and procs.is_main:
 profiler.step()
 # <<< profiler.step
 
-# wrong: to the end of the run · expect: no trace is ready after step 20: the schedule ends later
+# wrong: to the end of the run · expect: the trace holds 14 steps.*a few steps, 10 at most
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile and procs.is_main:
-    schedule = torch.profiler.schedule(wait=5, warmup=1, active=1000, repeat=1)
+    schedule = torch.profiler.schedule(wait=5, warmup=1, active=14, repeat=1)
     profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
@@ -224,22 +188,12 @@ if args.profile and procs.is_main:
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile and procs.is_main:
-    schedule = torch.profiler.schedule(wait=100, warmup=3, active=5, repeat=1)
+    schedule = torch.profiler.schedule(wait=15, warmup=3, active=5, repeat=1)
     profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
-# wrong: writer not made · expect: calls when the trace is ready stops with TypeError: trace_writer.*line \d+ of train.py, `profiler = torch
-# >>> profiler.start
-profiler = nullcontext()
-if args.profile and procs.is_main:
-    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer)
-# <<< profiler.start
-
-# wrong: written over · expect: [2-9] traces are exported, each over the one before
-# >>> profiler.start
-profiler = nullcontext()
-if args.profile and procs.is_main:
-    schedule = torch.profiler.schedule(wait=3, warmup=1, active=3)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
-# <<< profiler.start
+# wrong: stepped by update · expect: --accumulate 2`, step 1: the profiler hears 0 times.*so for each batch.*profiler.step
+# >>> profiler.step
+if args.profile and procs.is_main and update_now:
+    profiler.step()
+# <<< profiler.step

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from ...jobs.job import Job
 from ...system.errors import UsageError
-from ...ui import tables
+from ...ui import charts, tables
+from ...ui.charts import Bracket, Lane, Span
 from ...ui.page import View, headline, quiet
-from ...ui.svg import BLUE, CARE, COLLECTIVE, GREY, ORANGE, PHASE, SKY, VERMILLION, Svg, legend
+from ...ui.palette import BLUE, CARE, COLLECTIVE, GREY, ORANGE, PHASE, SKY, VERMILLION
 
 # Before it first runs: the library under the profiler would write lines of its own below the cell, each time it begins and ends.
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")
@@ -31,18 +32,14 @@ def schedule(wait: int = 5, warmup: int = 3, active: int = 5, repeat: int = 1, s
     actions = [plan(step).name for step in range(steps)]
     written = [step for step, action in enumerate(actions, 1) if action == "RECORD_AND_SAVE"]
     title = f"schedule(wait={wait}, warmup={warmup}, active={active}, repeat={repeat}) in a run of {steps} steps"
-    cell = 880 / steps
-    svg = Svg(900, 92, title)
     states = [_state(action, bool(repeat) and len([end for end in written if end < step]) == repeat)
               for step, action in enumerate(actions, 1)]
-    for step, (action, (words, colour)) in enumerate(zip(actions, states), 1):
-        x = 4 + (step - 1) * cell
-        svg.rect(x, 24, cell - 2, 34, colour, f"step {step}: {words}", opacity=0.35 if action == "NONE" else 0.85, radius=3)
-        if steps <= 40 or step % 5 == 0:
-            svg.text(x + cell / 2 - 1, 76, step, anchor="middle", size=11, opacity=0.8)
-        if step in written:
-            svg.path(f"M{x + cell - 1:.1f} 10v52", "currentColor", width=2)
-            svg.text(x + cell - 7, 16, "the trace is written", anchor="end", size=11.5, weight=600)
+    spans = [Span(step - 1, step - 0.06, words, colour, action == "NONE", f"step {step}: {words}", str(step))
+             for step, (action, (words, colour)) in enumerate(zip(actions, states), 1)]
+    tens = [(at, min(at + 10, steps), (f"steps {at + 1} to {min(at + 10, steps)}", str(at + 1)))
+            for at in range(0, steps, 10)] if steps > 30 else []  # where a number does not fit into its step
+    brackets = [Bracket(end - active, end, "the trace is written at its end" if end == written[-1] else "") for end in written]
+    chart = charts.timeline([Lane("step", spans, 34, tens)], axis=False, begin=0, end=steps, brackets=brackets)
     runs: list[tuple[int, int, str]] = []
     for step, (words, _) in enumerate(states, 1):
         first = runs.pop()[0] if runs and runs[-1][2] == words else step
@@ -51,8 +48,8 @@ def schedule(wait: int = 5, warmup: int = 3, active: int = 5, repeat: int = 1, s
     notes = [_written(written, actions, plan(steps).name, active)]
     if not warmup:
         notes.append("Without a warm-up, what it takes to switch the profiler on is in the first recorded step: torch warns.")
-    page = headline("What the profiler does in each step", title) + str(svg) + legend(list(dict.fromkeys(states)))
-    return View("schedule", "\n".join([title, *lines, *notes]), page + "".join(map(quiet, notes)))
+    head = headline("What the profiler does in each step", title)
+    return View("schedule", "\n".join([title, *lines, *notes]), lambda: head + chart.html() + "".join(map(quiet, notes)))
 
 
 def _state(action: str, done: bool) -> tuple[str, str]:
@@ -123,22 +120,14 @@ PATTERNS = (
 
 def patterns() -> View:
     """Six ways in which a step is slow: what a trace shows of each, and what to try."""
-    svg = Svg(900, len(PATTERNS) * 92 - 6, "six patterns in a trace")
-    for number, pattern in enumerate(PATTERNS):
-        y = number * 92
-        svg.text(2, y + 15, pattern.name, size=13, weight=600)
-        svg.text(2, y + 79, f"Try: {pattern.tries}.", size=11.5, opacity=0.85)
-        svg.text(230, y + 15, f"{pattern.shows}", size=12, opacity=0.85)
-        for name, blocks, top in (("CPU", pattern.cpu, y + 23), ("GPU", pattern.gpu, y + 44)):
-            svg.text(2, top + 13, name, size=11.5, opacity=0.85)
-            svg.line(36, top + 17, 890, top + 17, opacity=0.25)
-            for begin, end, what in blocks:
-                words, colour = KINDS[what]
-                wide = (min(end, 100.4) - begin) * 8.5 - 0.8
-                svg.rect(36 + begin * 8.5, top, wide, 17, colour, words, opacity=0.85, radius=1.5)
+    drawn = [charts.timeline([Lane(name, [Span(begin, min(end, 100.4) - 0.1, *KINDS[what]) for begin, end, what in blocks], 17)
+                              for name, blocks in (("CPU", pattern.cpu), ("GPU", pattern.gpu))],
+                             title=pattern.name, aside=pattern.shows, axis=False, gap=4, end=100.4, legend=False)
+             for pattern in PATTERNS]
     head, note = "Six patterns", "Two steps of each, drawn and not measured."
     text = [head, *(f"  {each.name}: {each.shows}. Try: {each.tries}." for each in PATTERNS)]
-    return View("patterns", "\n".join(text), headline(head, note) + str(svg) + legend(list(KINDS.values())))
+    return View("patterns", "\n".join(text), lambda: headline(head, note) + charts.legend(KINDS.values()) + "".join(
+        chart.html() + quiet(f"Try: {pattern.tries}.") for chart, pattern in zip(drawn, PATTERNS)))
 
 
 @tables.numbers(operations=(1, 100_000), repeat=(1, 1000))

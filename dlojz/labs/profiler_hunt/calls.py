@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dlojz.labs.profiler_hunt import bench
 from dlojz.training import records
@@ -15,20 +18,36 @@ runs = itertools.count()
 
 
 def images(module):
-    """The first images of an archive and their labels."""
-    every = module.Shapes(module.archive(Path("shapes.npz"), 8192))
+    """Some images of an archive and their labels, and how much memory one of them takes when others were read before."""
+    every = module.Shapes(module.archive(Path("shapes.npz")))
 
     def taken(count):
-        found = [every[index] for index in range(min(count, len(every)))]
-        pixels, labels = zip(*found)
-        return {"the image": torch.stack(pixels), "the label": torch.tensor([int(label) for label in labels])}
+        pixels, labels = zip(*[every[index] for index in range(min(count, len(every)))])
+        tracemalloc.start()  # what NumPy allocates
+        with Bytes() as made:
+            _ = every[count]
+        allocated = tracemalloc.get_traced_memory()[1] + made.count
+        tracemalloc.stop()
+        return {"the image": torch.stack(pixels), "the label": torch.tensor([int(label) for label in labels]),
+                "the memory that one image takes": f"{'less' if allocated < 2**15 else 'more'} than 32 KiB"}
 
     return taken
 
 
+class Bytes(TorchDispatchMode):
+    """Counts what torch allocates."""
+
+    count = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        result = operation(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and not operation.is_view:
+            self.count += result.numel() * result.element_size()
+        return result
+
+
 def how_many_images():
     yield "24 of the images", (24,)
-    yield "10 of the images", (10,)
 
 
 def table(module):
@@ -65,6 +84,22 @@ def losses(module):
 
 def a_training():
     yield f"{STEPS} steps", ()
+
+
+def many(module):
+    """For operations to be counted; some can't do it with other than 40."""
+
+    def trained(answers):
+        module.ANSWERS = answers
+        with suppress(Exception):
+            module.train(Run())
+        torch.manual_seed(1)
+
+    return trained
+
+
+def many_answers():
+    yield "with ANSWERS = 320", (320,)
 
 
 class Run(bench.Run):
