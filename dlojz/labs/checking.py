@@ -255,7 +255,8 @@ def _mended(facts: Facts, where: Places, probe: Probe, pair: Pair | None, own: s
 
     answered, copies = probe.copies.answered(), probe.copies
     if facts.ended.how not in ("error", "exit", "signal", "completed"):  # it took long already
-        return [], own is not None
+        nothing_else = not copies.others() if pair is not None else where.rest_is_as_it_came()
+        return answered if len(answered) == 1 and nothing_else else [], own is not None or nothing_else
     all_of_it = copies.lab_fences()
     if copies.damaged() or facts.request is None:
         return [], own is not None or where.rest_is_as_it_came()

@@ -155,7 +155,7 @@ def test_a_machine_that_is_too_busy_says_nothing_of_the_answer(tmp_path, shared,
     monkeypatch.setattr(session, "_processor", lambda pid: (0.0, time.monotonic() - begun))
     outcome = run_check("gpu", script(tmp_path, fence="while True: pass\n").parent, Limits(seconds=2), shared)
     assert outcome.state == CANNOT_CHECK and 5.9 < outcome.seconds < 15
-    assert "waited for a processor for" in outcome.message and "Check again" in outcome.message
+    assert "waited for a CPU core for" in outcome.message and "Try again" in outcome.message
 
 
 def test_what_the_runs_take_from_each_other_counts(tmp_path, shared, monkeypatch):
@@ -241,7 +241,7 @@ def test_an_empty_file_says_how_to_get_a_new_one(tmp_path, shared):
     file = script(tmp_path)
     file.write_text("")
     outcome = run_check("gpu", tmp_path, PLENTY, shared)
-    assert outcome.state == CANNOT_CHECK and "`dlojz reset gpu --file` rewrites it" in outcome.message
+    assert outcome.state == CANNOT_CHECK and "`rm train.py && dlojz workspace` recreates it" in outcome.message
 
 
 def test_ends_early_elsewhere(tmp_path, shared):
@@ -421,7 +421,7 @@ def test_a_switch_is_gone(tmp_path, shared):
     file = script(tmp_path)
     file.write_text(file.read_text().replace('add("--device"', 'add("--machine", dest="device"'))
     outcome = run_check("gpu", file.parent, PLENTY, shared)
-    assert outcome.state == CANNOT_CHECK and "a wrong switch: unrecognized arguments: --device cuda" in outcome.message
+    assert outcome.state == CANNOT_CHECK and "a wrong switch: unrecognized arguments: --device cpu" in outcome.message
 
 
 def test_another_file_is_broken(tmp_path, shared):

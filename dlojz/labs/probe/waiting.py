@@ -12,7 +12,7 @@ def in_vain(run: Facts) -> tuple[str, str, Event] | None:
     where none did, or where one stopped by itself, whatever the others did then."""
     ranks = run.ranks
     waiting = [number for number, facts in enumerate(ranks) if _waited(facts)]
-    if not waiting or any(not facts.completed and not _waited(facts) for facts in ranks):
+    if len(ranks) < 2 or not waiting or any(not facts.completed and not _waited(facts) for facts in ranks):
         return None
     first = next((number for number in waiting if not _hangs(ranks[number])), waiting[0])
     others = [number for number in range(len(ranks)) if number != first]
