@@ -449,7 +449,7 @@ def dlojz(lab, *words, code=0, before="pass"):
 
 def test_the_verbs_in_a_shell(lab):
     assert "submitted as job" in dlojz(lab, "submit", "--name", "shell", "--time", "5", "--", "say.py", "60")
-    assert "already there" in dlojz(lab, "submit", "--name", "shell", "--time", "5", "--", "say.py", "60")
+    assert "already exists" in dlojz(lab, "submit", "--name", "shell", "--time", "5", "--", "say.py", "60")
     wait_for(lambda: "RUNNING" in dlojz(lab, "jobs"), "RUNNING")
     wait_for(lambda: '"SLURM_PROCID": "0"' in dlojz(lab, "log", "shell"), "the log")
     dlojz(lab, "cancel", "shell")
@@ -591,7 +591,7 @@ def test_the_controller_is_stopped_and_started_again(lab, monkeypatch):
     ended = wait(running)
     assert ended.state == "CANCELLED", (ended, output(running))
     assert "submitted as job" in dlojz(lab, *ask)
-    assert "already there" in dlojz(lab, *ask)
+    assert "already exists" in dlojz(lab, *ask)
     assert count_in_queue(lab, "verb") == 1
 
 

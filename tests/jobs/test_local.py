@@ -44,7 +44,7 @@ def test_submitting_the_same_again_finds_the_job(ws, capsys):
     first = submit("quick.py", name="a")
     second = submit("quick.py", name="a")
     assert (first.found, second.found, second.run) == (False, True, first.run)
-    assert "a-001: already there" in capsys.readouterr().out
+    assert "a-001 already exists" in capsys.readouterr().out
     assert submit("quick.py --other", name="a").run == "a-002"
     assert submit("quick.py", name="b").run == "b-001"
     assert submit("quick.py", name="a", time=5).run == "a-003"

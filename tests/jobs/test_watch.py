@@ -320,7 +320,7 @@ def lines(queue, changes, timeout=None, **options):
 
 
 def test_lines_come_when_states_change_and_end_with_the_jobs(add, queue):
-    folder = add("amp", 1, Status("PENDING", "is next", position=1))
+    folder = add("amp", 1, Status("PENDING", "next to run", position=1))
 
     def set(state, **more):
         return lambda: queue.states.update(amp1=Status(state, **more))

@@ -413,10 +413,10 @@ def test_a_rank_that_never_arrives(run):
         if rank == 1:
             while True: pass
         dist.all_reduce(torch.ones(1))
-    """, GROUP, Limits(seconds=3), completed=False, ranks=2)
+    """, GROUP, Limits(seconds=1.5), completed=False, ranks=2)
     ended = facts.cause.ended
     assert ended.how == "time"
-    assert "running after 6 seconds (rank 0 in line 12 of script.py, rank 1 in line 11 of script.py)" in ended.message
+    assert "running after 3 seconds (rank 0 in line 12 of script.py, rank 1 in line 11 of script.py)" in ended.message
     assert time.monotonic() - began < 20
 
 
