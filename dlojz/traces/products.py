@@ -124,11 +124,11 @@ class Card:
         return self.peak[kind] / self.memory if kind in self.peak else None
 
 
-# From NVIDIA's data sheets and, per GPU, its technical brief on Blackwell (2024; GB200 NVL72, HGX B200); `float` is plain FP32.
+# From NVIDIA's data sheets, that of Blackwell per GPU (GB200 NVL72, HGX B200); `float` is plain FP32.
 # The first whose words are all in the device's name.
 CARDS = (
-    (("GB200",), Card(8.0, {"float": 90, "tf32": 1250, "half": 2500, "bfloat16": 2500})),
-    (("B200",), Card(8.0, {"float": 80, "tf32": 1100, "half": 2250, "bfloat16": 2250})),
+    (("GB200",), Card(8.0, {"float": 80, "tf32": 1250, "half": 2500, "bfloat16": 2500})),
+    (("B200",), Card(7.7, {"float": 75, "tf32": 1125, "half": 2250, "bfloat16": 2250})),
     (("GH200",), Card(4.0, {"float": 67, "tf32": 495, "half": 990, "bfloat16": 990})),
     (("H200",), Card(4.8, {"float": 67, "tf32": 495, "half": 990, "bfloat16": 990})),
     (("H100", "PCIe"), Card(2.0, {"float": 51, "tf32": 378, "half": 756, "bfloat16": 756})),

@@ -311,7 +311,8 @@ def test_a_profiler_with_a_schedule(run):
     assert made.scheduled and made.handler and made.record_shapes and not made.with_stack and made.activities == ["cpu"]
     assert [(event.number, event.action) for event in facts.all("profiler.step")] == [
         (1, "warmup"), (2, "record"), (3, "record_and_save"), (4, "none"), (5, "none")]
-    assert facts.need("profiler.trace").path == "trace.json" and facts.need("profiler.trace").written
+    trace = facts.need("profiler.trace")
+    assert trace.path == "trace.json" and trace.written and trace.steps == [2, 3] and "cpu_op" in trace.kinds and made.operators
     assert [event.name for event in facts.all("record_function", by="own")] == ["mine"] * 5
     assert len(facts.all("profiler.start")) == len(facts.all("profiler.stop")) == 1
 

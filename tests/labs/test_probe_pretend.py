@@ -14,7 +14,7 @@ from torch.nn import functional as F
 def refused(function):
     try:
         function()
-    except (RuntimeError, TypeError, ValueError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:  # NotImplementedError is one of the first
         return str(error)
     raise AssertionError("nothing was raised")
 
@@ -118,6 +118,19 @@ CASES = {
         assert not any(p.is_cuda for p in net.parameters())
         assert "same device" in refused(lambda: net(images))
     """,
+    "without a kernel": """
+        assert "'CUDA' backend" in refused(lambda: torch.histogramdd(gpu, bins=[2, 2, 2]))
+        assert "'CUDA' backend" in refused(lambda: torch.histogram(gpu, 3)) and torch.histogram(cpu, 3)
+    """,
+    "put and sparse": """
+        place, table = torch.tensor([1, 1]), torch.zeros(3).cuda()
+        table.index_put_((place,), torch.ones(2).cuda(), accumulate=True)  # indices may be on the CPU
+        assert table.tolist() == [0, 2, 0]
+        assert "same device" in refused(lambda: table.index_put_((place.cuda(),), torch.ones(2), accumulate=True))
+        table[place] = torch.tensor(1.0)  # one number goes with everything
+        sparse = torch.sparse_coo_tensor(place[None].cuda(), torch.ones(2).cuda(), (3,)).coalesce()
+        assert sparse.to_dense().is_cuda and (table + sparse.to_dense()).tolist() == [0, 3, 0]
+    """,
     "gradients": """
         leaf = torch.ones(3, requires_grad=True)
         (leaf.to("cuda") * 2).sum().cpu().backward()
@@ -176,3 +189,18 @@ def test_one_hot(session, tmp_path):
     run = Probe(session, file.parent, file.name).run(gpus=1)
     assert run.first("end").code == 0, session.text()
     assert {wait.line for wait in run.all("sync")} == {5}
+
+
+@pytest.mark.parametrize("code, how", [
+    ("torch.bincount(x)", "bincount"), ("torch.unique(x)", "unique"), ("x.nonzero()", "nonzero"),
+    ("x[x > 0]", "indexing with a mask"),
+    ("torch.sparse_coo_tensor(x[None], x, (3,)).coalesce()", "coalesce"), ("x[x]", None),
+    ("torch.zeros_like(x).scatter_add_(0, x, x)", None),
+])
+def test_a_size_that_depends_on_values_is_waited_for(code, how, session, tmp_path):
+    file = tmp_path / "sizes.py"
+    file.write_text(f"import torch\nx = torch.tensor([1, 0]).cuda()\ny = {code}\n")
+    session.begin(Limits(seconds=60))
+    run = Probe(session, file.parent, file.name).run(gpus=1)
+    assert run.first("end").code == 0, session.text()
+    assert [(wait.line, wait.how) for wait in run.all("sync")][:1] == ([(3, how)] if how else [])

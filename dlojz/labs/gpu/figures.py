@@ -36,15 +36,16 @@ class Card:
     fp8: float | None
 
 
-# NVIDIA's whitepapers on the architectures Volta (2017), Ampere (2020) and Hopper (2022), the data sheets of the A100 80 GB and
-# the H200, and the technical brief on Blackwell (2024; HGX B200). The brief counts neither the B200's multiprocessors nor their
-# caches: these were measured by Chips and Cheese ("Nvidia's B200", 2025). Of its 192 GB, 180 can be used.
+# The year is that of the announcement. NVIDIA's whitepapers on the architectures Volta (2017), Ampere (2020) and Hopper (2022),
+# the data sheets of the A100 80 GB, the H200 and Blackwell (HGX B200: 180 GB, 7.7 TB/s, 75 TFLOPS in FP32, at 1.98 GHz; the
+# brief of 2024 had announced 8 TB/s and 80). TF32 is half of FP16; the data sheet rounds it (2.2 PFLOPS with sparsity).
+# NVIDIA counts neither the B200's multiprocessors nor their caches: measured by Chips and Cheese ("Nvidia's B200", 2025).
 CARDS = (
     Card("V100", 2017, 80, 5120, 640, 32, 900, 6, 128, 256, 16, 15.7, None, 125, None, None),
     Card("A100", 2020, 108, 6912, 432, 80, 2039, 40, 192, 256, 32, 19.5, 156, 312, 312, None),
     Card("H100", 2022, 132, 16896, 528, 80, 3352, 50, 256, 256, 64, 66.9, 494.7, 989.4, 989.4, 1978.9),
-    Card("H200", 2024, 132, 16896, 528, 141, 4800, 50, 256, 256, 64, 66.9, 494.7, 989.4, 989.4, 1978.9),
-    Card("B200", 2025, 148, 18944, 592, 180, 8000, 126, 256, 256, 64, 80, 1100, 2250, 2250, 4500),
+    Card("H200", 2023, 132, 16896, 528, 141, 4800, 50, 256, 256, 64, 66.9, 494.7, 989.4, 989.4, 1978.9),
+    Card("B200", 2024, 148, 18944, 592, 180, 7700, 126, 256, 256, 64, 75, 1125, 2250, 2250, 4500),
 )
 H100 = CARDS[2]
 
@@ -68,8 +69,8 @@ def cards() -> View:
     values = [(name, unit, [getattr(card, key) for card in CARDS]) for name, unit, key in rows]
     notes = [
         "SXM modules; peaks are dense, without the factor of 2 that structured sparsity would give.",
-        "Sources: NVIDIA's whitepapers on the architectures Volta, Ampere and Hopper, data sheets of the A100 80 GB and H200, "
-        "technical brief on Blackwell.",
+        "Sources: NVIDIA's whitepapers on the architectures Volta, Ampere and Hopper, data sheets of the A100 80 GB, H200 and "
+        "HGX B200.",
     ]
     return tables.bars("Five GPUs of clusters", ["", *(f"{card.name} ({card.year})" for card in CARDS)], values, BLUE, notes)
 

@@ -192,7 +192,7 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
-# wrong: stepped by update · expect: --accumulate 2`, step 1: the profiler hears 0 times.*so for each batch.*profiler.step
+# wrong: stepped by update · expect: --accumulate 2.*step 1: the profiler hears 0 times.*so for each batch.*profiler.step
 # >>> profiler.step
 if args.profile and procs.is_main and update_now:
     profiler.step()
