@@ -172,7 +172,7 @@ def test_a_loss_that_is_no_number_stops_a_run(training):
     run = training.run("run", "--lr", 1e30, "-e", 4, code=1)
     [error] = run.record.errors
     assert error["kind"] == "nan_loss" and error["rank"] == 0 and run.record.end["status"] == "failed"
-    assert run.err.count("\n") == 1 and "the loss is not a number since step" in run.err and "--clip-grad" in run.err
+    assert run.err.count("\n") == 1 and "the loss is NaN or infinite from step" in run.err and "--clip-grad" in run.err
     steps = run.record.steps
     assert len(steps) <= 7 and error["step"] == steps[-1]["step"]
     assert all(step["loss"] != step["loss"] or abs(step["loss"]) == INF for step in steps[-3:])
