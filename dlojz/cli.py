@@ -329,6 +329,7 @@ def jobs(args) -> int:
 
 def log(args) -> int:
     from .jobs.job import follow
+    from .jobs.states import end_of
 
     job = _one_job(args.job)
     name = "err.log" if args.err else "out.log"
@@ -336,16 +337,16 @@ def log(args) -> int:
     if args.follow and job.state == "PENDING":
         print(f"[{job.run} is waiting in the queue{f': {job.reason}' if job.reason else ''}]", file=sys.stderr, flush=True)
     shown = False
-    for text in follow(job, name) if args.follow else [job.err if args.err else job.log]:
+    for text in follow(job, name, wait=args.follow):
         shown = shown or bool(text)
         print(text, end="", flush=True)
     went_wrong = job.state not in ("COMPLETED", "PENDING", "RUNNING")
     if args.follow or not shown or went_wrong:
         # torchrun ends in a long traceback whatever a process ended with, be it that it was told to stop and has saved all.
         report = ". What ends in ChildFailedError above is torchrun's report of it"
-        torchrun = report if args.err and "ChildFailedError" in job.err else ""
+        torchrun = report if args.err and "ChildFailedError" in end_of(job.folder / "err.log") else ""
         print(f"[{job.run} is {job.state}{f': {job.reason}' if job.reason else ''}{torchrun}]", file=sys.stderr)
-    if not args.err and went_wrong and job.err:
+    if not args.err and went_wrong and end_of(job.folder / "err.log"):
         print(f"[its error output: dlojz log --err {job.run}]", file=sys.stderr)
     return 0
 

@@ -344,12 +344,12 @@ def wait(jobs: Sequence[Job], timeout: float | None = None) -> Sequence[Job]:
     return jobs
 
 
-def follow(job: Job, name: str = "out.log") -> Iterator[str]:
-    """What comes into a log, piece by piece, until the job has ended."""
+def follow(job: Job, name: str = "out.log", wait: bool = True) -> Iterator[str]:
+    """What comes into a log, piece by piece, until the job has ended; without ``wait`` what there is."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     position, pause = 0, 0.1
     while True:
-        over = not job.refresh().status.active  # asked before reading: what was written until then is then read
+        over = not wait or not job.refresh().status.active  # asked before reading: what was written until then is then read
         try:
             with open(job.folder / name, "rb") as file:
                 if os.fstat(file.fileno()).st_size < position:

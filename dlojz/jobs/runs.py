@@ -22,9 +22,11 @@ NUMBERS = frozenset(("step", "epoch", "lr", "images", "seconds", "loading", "idl
            "host_memory", "memory_with_workers", "memory_allocated", "memory_reserved", "power", "joules_per_image", "allocated",
            "reserved", "total", "gpu_memory", "host_memory_total", "mom", "wd", "accumulate", "num_workers", "prefetch_factor"))
 HUGE = 1e40
+TINY = 1 / HUGE
 TABLES = ("machine", "versions", "args", "switches")
 TEXTS = frozenset(("model", "status", "kind", "message", "advice", "lab", "optimizer", "schedule", "data",
                    "device", "gpu", "cpu"))
+SPECIAL = TEXTS.union(TABLES)
 
 
 @dataclass
@@ -172,15 +174,14 @@ def of_folder(folder: Path) -> Run:
     record, unreadable = _read(folder)
     if folder.is_file() and not record.events and folder.name != records.NAME and not (unreadable and folder.suffix):
         raise UsageError(f"{folder} is not a record: {instead}")
-    return of_record(record, path.resolve().name, path, unreadable)
+    return Run(path.resolve().name, record, state_of(record), "", None, path, unreadable)
 
 
-def of_record(record: Record, name: str = "", folder: Path | None = None, unreadable: str = "") -> Run:
+def of_record(record: Record) -> Run:
+    """The run of a record that was read already; its name is that of its folder, where it says it."""
     record = clean(record)
-    if not name:
-        given = (record.start.get("args") or {}).get("run_dir")
-        name = Path(given).name if isinstance(given, str) and given else "run"
-    return Run(name, record, state_of(record), "", None, folder, unreadable)
+    given = (record.start.get("args") or {}).get("run_dir")
+    return Run(Path(given).name if isinstance(given, str) and given else "run", record, state_of(record))
 
 
 def _read(folder: Path) -> tuple[Record, str]:
@@ -213,11 +214,16 @@ def clean(record: Record) -> Record:
 
 
 def _clean(event: dict) -> dict:
-    tables = [name for name in TABLES if name in event]
-    if not tables and all(_fits(name, value) for name, value in event.items()):
+    for name, value in event.items():  # of 100,000 steps each is asked: most hold only usual numbers
+        if name in NUMBERS:
+            if (type(value) is not float and type(value) is not int) or (value and not TINY < value < HUGE):
+                break
+        elif name in SPECIAL:
+            break
+    else:
         return event
     fixed = {name: value for name, value in event.items() if _fits(name, value)}
-    for name in tables:
+    for name in TABLES:
         if name in fixed:
             fixed[name] = {key: value for key, value in fixed[name].items() if _plain(key, value)}
     return event if fixed == event else fixed
@@ -235,7 +241,7 @@ def _fits(name: str, value) -> bool:
 
 def _sane(value: float) -> bool:
     """Whether this can be reckoned with: what is beyond is of no run (float32 ends at 3e38), and its products are infinite."""
-    return value == 0 or 1 / HUGE < abs(value) < HUGE
+    return value == 0 or TINY < abs(value) < HUGE
 
 
 def _lost(value: float) -> bool:

@@ -21,6 +21,7 @@ from ..system import paths, sites, suggest
 from ..system.errors import UsageError
 from ..system.machine import cores_allowed
 from ..system.workspace import emptied
+from . import switches
 from .states import Request
 
 # --- what was asked for --------------------------------------------------------------------------------------------------
@@ -67,7 +68,9 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
     if not argv:
         raise UsageError("the command is empty: say which script to run, such as \"train.py --amp bf16\"")
     if argv[0] == "-m":
-        return Command(tuple(argv), _module_file(argv, workspace, find_modules))
+        file = _module_file(argv, workspace, find_modules)
+        switches.refuse(argv[2:], sources(file))
+        return Command(tuple(argv), file)
     if argv[0].startswith("-"):
         raise UsageError(f"the command starts with {argv[0]!r}: start with the script (train.py …) or with -m and a module")
     if not argv[0].endswith(".py"):
@@ -79,6 +82,7 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
             shown = script.relative_to(workspace) if script.is_relative_to(workspace) else script
             if not script.read_bytes().strip():
                 raise emptied(str(shown))
+            switches.refuse(argv[1:], sources(script))
             return Command((str(shown), *argv[1:]), script)
     scripts = sorted(file.name for file in workspace.glob("*.py"))
     there = f": {suggest.hint(argv[0], scripts)}There is {', '.join(scripts[:8])}" if scripts else ""

@@ -167,15 +167,20 @@ FIRST = re.compile(r"^Root Cause .*\n(?:.*\n)*? *rank *: (\d+) .*\n *exitcode *:
 WARNING = re.compile(r"^\S+:\d+: \w*Warning: .*(?:\n[ \t]+.*)?$|^(?:\[rank\d+\]:)?\[W\d* .*$", re.MULTILINE)
 
 
-def last_error(file: Path) -> str:
-    """The line of the error log that says what happened: the last one that reads like a Python error, if there is one, else the
-    last that is no warning and not a launcher's. Where torchrun says only how a process ended: that."""
+def end_of(file: Path) -> str:
+    """The last bytes of a log, as text; nothing where there is none."""
     try:
         with open(file, "rb") as log:
             log.seek(max(0, os.fstat(log.fileno()).st_size - END))
-            said = log.read().decode(errors="replace")
+            return log.read().decode(errors="replace")
     except OSError:
         return ""
+
+
+def last_error(file: Path) -> str:
+    """The line of the error log that says what happened: the last one that reads like a Python error, if there is one, else the
+    last that is no warning and not a launcher's. Where torchrun says only how a process ended: that."""
+    said = end_of(file)
     lines = [line.strip() for line in WARNING.sub("", TORCHRUN.sub("", said)).splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"(\[?rank\d+\]?: ?)?([\w.]+\.)?\w*(Error|Exception|Interrupt)\b", line)]
     # What Slurm adds says less than its states, and bash's word on a killed command less than the exit code.

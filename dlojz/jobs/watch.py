@@ -21,7 +21,7 @@ from ..training import records
 from ..ui.notebook import plain_wanted
 from ..ui.words import duration
 from .job import Group, Job, load, refresh
-from .states import END, TORCHRUN
+from .states import TORCHRUN, end_of
 
 if TYPE_CHECKING:
     from . import Jobs
@@ -226,12 +226,8 @@ def summary(rows: Sequence[Row]) -> str:
 def tail(file: Path, lines: int = TAIL, width: int = 200) -> str:
     """The last lines of a log, without what torchrun says of a failure. Of a line that was written over (a progress bar) the last
     state counts."""
-    try:
-        with open(file, "rb") as log:
-            log.seek(0, os.SEEK_END)
-            log.seek(max(0, log.tell() - END))
-            text = TORCHRUN.sub("", log.read().decode(errors="replace"))
-    except OSError:
+    text = TORCHRUN.sub("", end_of(file))
+    if not text:
         return ""
     shown = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip("\n").split("\n")]
     return "\n".join(line if len(line) <= width else line[: width - 1] + "…" for line in shown[-lines:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..jobs import runs
 from ..jobs.runs import Run
@@ -33,13 +34,31 @@ class Span:
 
 @dataclass(frozen=True)
 class Course:
-    """A run in seconds since its first step began, the time between two attempts left out."""
+    """A run in seconds since its first step began, the time between two attempts left out. ``others``: seconds of validation and
+    checkpoints after a step, by its index."""
 
     steps: list[dict]
     begins: list[float]
-    device: list[Span]
-    loader: list[Span]
+    others: dict[int, float]
     end: float
+
+    @cached_property
+    def device(self) -> list[Span]:
+        found = []
+        for index, (step, now) in enumerate(zip(self.steps, self.begins)):
+            number, over = step["step"], now + step["seconds"]
+            timed = [(phase, step[phase]) for phase in PHASES if phase in step]
+            for phase, seconds in timed if len(timed) > 1 else [("step", step["seconds"])]:
+                found.append(Span(phase, now, now + seconds, number))
+                now += seconds
+            if index in self.others:
+                found.append(Span("other", over, over + self.others[index], number))
+        return found
+
+    @cached_property
+    def loader(self) -> list[Span]:
+        return [Span("loading", begin, begin + min(step["loading"], step["seconds"]), step["step"])
+                for step, begin in zip(self.steps, self.begins) if "loading" in step]
 
 
 def timeline(job, steps: tuple[int, int] | None = None) -> View:
@@ -73,21 +92,14 @@ def laid_out(run: Run) -> Course:
         if "step" in event and "seconds" in event:
             between[event["step"]] = between.get(event["step"], 0.0) + event["seconds"]
     steps = [step for step in run.record.steps if "seconds" in step]
-    begins, device, loader, now = [], [], [], 0.0
-    for step in steps:
-        number, begin = step["step"], now
-        begins.append(begin)
-        timed = [(phase, step[phase]) for phase in PHASES if phase in step]
-        for phase, seconds in timed if len(timed) > 1 else [("step", step["seconds"])]:
-            device.append(Span(phase, now, now + seconds, number))
-            now += seconds
-        now = begin + step["seconds"]
-        if "loading" in step:
-            loader.append(Span("loading", begin, begin + min(step["loading"], step["seconds"]), number))
-        if number in between:
-            device.append(Span("other", now, now + between[number], number))
-            now += between.pop(number)
-    return Course(steps, begins, device, loader, now)
+    begins, others, now = [], {}, 0.0
+    for index, step in enumerate(steps):
+        begins.append(now)
+        now += step["seconds"]
+        if between and step["step"] in between:
+            others[index] = between.pop(step["step"])
+            now += others[index]
+    return Course(steps, begins, others, now)
 
 
 def findings(run: Run, course: Course) -> list[tuple[str, str]]:
@@ -109,7 +121,7 @@ def findings(run: Run, course: Course) -> list[tuple[str, str]]:
             if name in found:
                 share = words.share(run.share(name) or 0)
                 rows.append((title, f"{what} {words.seconds(found[name])} per step, {share} of it"))
-    other = sum(span.end - span.begin for span in course.device if span.what == "other")
+    other = sum(course.others.values())
     if other:
         rows.append(("other", f"validation and checkpoints took {words.seconds(other)}"))
     return rows
