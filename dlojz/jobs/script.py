@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import hashlib
 import importlib.util
 import json
@@ -13,6 +14,7 @@ import re
 import shlex
 import sys
 import textwrap
+import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -236,10 +238,34 @@ def _imports(file: Path) -> set[str]:
 
 
 def fingerprint(asked: Request, script: Path | None) -> str:
-    """The same text for the same name, command, resources and content of the script: the same job."""
-    content = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in sources(script)]
+    """The same text for the same name, command, resources and content of the script: the same job. What is written into fences of
+    labs whose switches the command has not changes nothing of it."""
+    unused = {lab for lab, switches in _labs_with_switches().items() if not _uses(asked, switches)}
+
+    def used(file: Path) -> bytes:
+        text = file.read_bytes()
+        return _FENCE.sub(lambda fence: b"" if fence[2].decode() in unused else fence[0], text) if unused else text
+
+    content = [(file.name, hashlib.sha256(used(file)).hexdigest()) for file in sources(script)]
     text = json.dumps([dataclasses.asdict(asked), sorted(content)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+_FENCE = re.compile(rb"^[ \t]*#[ \t]*>>>[ \t]*(([A-Za-z_]\w*)[\w.]*).*?^[ \t]*#[ \t]*<<<[ \t]*\1[ \t]*\r?$",
+                    re.MULTILINE | re.DOTALL)
+
+
+@functools.cache
+def _labs_with_switches() -> dict[str, list[str]]:
+    """What each lab.toml says in ``only_with``, where it says so."""
+    found = {file.parent.name: tomllib.loads(file.read_text(encoding="utf-8")).get("only_with")
+             for file in (paths.PACKAGE / "labs").glob("*/lab.toml")}
+    return {lab: switches for lab, switches in found.items() if switches}
+
+
+def _uses(asked: Request, switches: Sequence[str]) -> bool:
+    given = {word.partition("=")[0] for word in asked.command}
+    return any(asked.processes > 1 or asked.gpus > 1 if switch == "processes" else switch in given for switch in switches)
 
 
 # --- the environment -----------------------------------------------------------------------------------------------------

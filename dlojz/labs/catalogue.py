@@ -121,7 +121,9 @@ class Lab:
     """What lab.toml says; ``day`` and ``order`` say where it stands in the course, ``needs`` which labs come before it.
 
     ``files`` hold its fences, ``file`` is the first of them. ``notebook``: the lab in whose notebook it is checked, where it has
-    none of its own. ``ends``: the jobs of its notebook that are meant to end otherwise than COMPLETED, by name.
+    none of its own. ``only_with``: the switches without which a run uses none of its fences ("processes": with one process), so
+    that it stays the same job when they are written. ``ends``: the jobs of its notebook that are meant to end otherwise than
+    COMPLETED, by name.
     """
 
     id: str = toml.key("the name of its folder: small letters, digits and _", lambda value: is_id(value))
@@ -137,6 +139,7 @@ class Lab:
     files: tuple[str, ...] = toml.key('a list of files of dlojz/reference, such as ["train.py", "hunt/slow_feed.py"]',
                                         lambda value: _are_files(value), (), tuple)
     notebook: str = toml.key("the id of another lab", lambda value: is_id(value), "")
+    only_with: tuple[str, ...] = toml.words('a list of switches, such as ["--amp"], or "processes"', default=())
     ends: Mapping[str, str] | None = toml.key('the state of each job that does not complete: { too_large = "OUT_OF_MEMORY" }',
                                                 lambda value: _is_end_by_name(value), None)
     goal: Goal | None = toml.table(Goal, None)  # noqa: RUF009

@@ -247,6 +247,22 @@ def test_sources_follow_imports_beside_the_script(tmp_path):
     assert fingerprint(asked(gpus=2), tmp_path / "train.py") != fingerprint(asked(), tmp_path / "train.py")
 
 
+def test_fences_that_the_command_does_not_use_do_not_make_another_job(tmp_path):
+    file = tmp_path / "train.py"
+
+    def key(fence, *switches, body="pass", **resources):
+        file.write_text(f"import torch\nif True:\n    # >>> {fence}: what it is\n    {body}\n    # <<< {fence}\n")
+        return fingerprint(asked(command=("train.py", *switches), **resources), file)
+
+    for fence, switch in (("amp.update", "--amp"), ("amp.update", "--clip-grad=1"), ("channels_last.model", "--channels-last")):
+        assert key(fence) == key(fence, body="todo()"), fence
+        assert key(fence, switch) != key(fence, switch, body="todo()"), fence
+    assert key("ddp.wrap", processes=2) != key("ddp.wrap", processes=2, body="todo()")
+    assert key("ddp.wrap") == key("ddp.wrap", body="todo()")
+    assert key("gpu.model") != key("gpu.model", body="todo()")  # each run uses it
+    assert key("of_ones_own") != key("of_ones_own", body="todo()")
+
+
 COMMAND = script.Command(("train.py",), None)
 
 

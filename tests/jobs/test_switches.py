@@ -1,4 +1,4 @@
-"""A wrong switch is refused when it is submitted; a script whose parser cannot be read from its source is left to speak for itself."""
+"""A wrong switch is refused when it is submitted; a script whose parser its source does not tell is left to speak for itself."""
 
 import pytest
 
