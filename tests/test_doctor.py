@@ -56,7 +56,7 @@ def levels(findings):
             FINE,
             ["AVX2", "AVX512-BF16", "AMX-BF16", "bf16 is fast"],
         ),
-        ("model name\t: Old i7\nflags\t\t: fpu avx2\n", FINE, ["AVX2", "bf16 is not native"]),
+        ("model name\t: Old i7\nflags\t\t: fpu avx2\n", FINE, ["AVX2", "bf16 is emulated: a step on the CPU takes"]),
         ("model name\t: Older\nflags\t\t: fpu sse4_2\n", FINE, ["Older"]),
         (
             "CPU implementer\t: 0x41\nCPU part\t: 0xd4f\nFeatures\t: fp asimd sve sve2 bf16\n",

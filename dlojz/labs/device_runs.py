@@ -6,9 +6,10 @@ They train on random images: these labs are about what the device does with a ba
 from __future__ import annotations
 
 import os
+import shlex
 
 from ..jobs import Job, jobs, submit
-from ..system import sites, textfile, workspace
+from ..system import hardware, sites, textfile, workspace
 from ..system.errors import UsageError
 from . import catalogue, fences
 
@@ -20,12 +21,14 @@ from . import catalogue, fences
 # --tf32 on GPUs: PyTorch's own default is TF32 for convolutions. Without it the baseline would be half as fast as a plain script,
 # and what mixed precision brings would look twice as large.
 UNUSED = "unused"
+EMULATED = "emulated"  # a laptop whose CPU has no instructions for bfloat16
 _SIZES = {
     "ci": ("--test-steps 3", (2, 4, 8), 10**12, (2, 8)),
     "laptop": ("--model resnet50 --image-size 128 --test-steps 20", (8, 16, 32), 10**10, (4, 32)),
     "gpu": ("--tf32", (64, 128, 256, 512, 1024), 8192, (64, 512)),
     "cluster": ("--tf32", (64, 128, 256, 512, 1024), 8192, (64, 512)),
     UNUSED: ("--model resnet18 --image-size 64 --batch-size 16 --test-steps 10", (8, 16, 32), 10**11, (4, 32)),
+    EMULATED: ("--model resnet18 --image-size 64 --batch-size 16 --test-steps 10", (4, 8, 16), 10**11, (4, 16)),
 }
 _SHORT = {
     "ci": "--test-steps 3",
@@ -33,20 +36,28 @@ _SHORT = {
     "gpu": "--tf32 --test-steps 10",
     "cluster": "--tf32 --test-steps 10",
     UNUSED: "--model resnet18 --image-size 64 --batch-size 16 --test-steps 5",
+    EMULATED: "--model resnet18 --image-size 64 --batch-size 16 --test-steps 5",
 }
-WHY = "Small runs for now: you have not written the lab gpu yet, so they use the CPU. Afterwards they get the size of a GPU run."
+WHY = {
+    UNUSED: "Small runs for now: you have not written the lab gpu yet, so they use the CPU. Afterwards they get the size of a "
+            "GPU run.",
+    EMULATED: "Small runs: this CPU has no instructions for bfloat16, so a step in bf16 takes 5 to 20 times as long as in fp32.",
+}
 
 
 class Sized:
     """Commands for `submit`, to which a lab adds its switches. Each is computed when it is read: until the fences of the lab gpu
     are written, no run uses a GPU, and all are small."""
 
-    def __init__(self, scale: str):
+    def __init__(self, scale: str, in_bf16: bool = False):
         self.asked = scale
+        self.in_bf16 = in_bf16
 
     @property
     def scale(self) -> str:
-        return UNUSED if self.asked in ("gpu", "cluster") and _gpu_is_unwritten() else self.asked
+        if self.asked in ("gpu", "cluster") and _gpu_is_unwritten():
+            return UNUSED
+        return EMULATED if self.asked == "laptop" and self.in_bf16 and hardware.bf16_is_emulated() else self.asked
 
     @property
     def run(self) -> str:
@@ -55,7 +66,7 @@ class Sized:
     @property
     def on_cpu(self) -> str:
         """A short run on the CPU, for comparison: the same batch, except a GPU's, which would take a CPU many minutes."""
-        batch = "" if self.scale in ("ci", "laptop") else " --batch-size 16"
+        batch = "" if self.scale in ("ci", "laptop", EMULATED) else " --batch-size 16"
         return f"{self.run.replace(' --tf32', '')} --device cpu{batch} --test-steps 6"  # a CPU has none
 
     @property
@@ -79,13 +90,14 @@ class Sized:
 
     def __repr__(self) -> str:
         sweep = f"{self.short} --batch-size {' | '.join(map(str, self.batches))}"
-        why = [WHY] if self.scale == UNUSED else []
+        why = [WHY[self.scale]] if self.scale in WHY else []
         return "\n".join([f"a run here:   {self.run}", f"a sweep:      {sweep}", *why])
 
 
 def earlier(name: str, command: str) -> Job:
-    """The latest run of that name that completed or still may. If there is none, submit the command under that name."""
-    runs = [job for job in jobs if job.name == name and job.state in ("COMPLETED", "RUNNING", "PENDING")]
+    """The latest run of that name and command that completed or still may. If there is none, submit it."""
+    runs = [job for job in jobs if job.name == name and list(job.request.command) == shlex.split(command)
+            and job.state in ("COMPLETED", "RUNNING", "PENDING")]
     return runs[-1] if runs else submit(command, name=name, again=True)
 
 
@@ -104,6 +116,6 @@ def _gpu_is_unwritten() -> bool:
     return any(fences.same(fence.body, lab.stubs[name]) for name, fence in found.items())
 
 
-def sized(scale: str = "") -> Sized:
-    """The runs for jobs of the site in use. Raises UsageError."""
-    return Sized(sites.resolve_scale(scale or os.environ.get("DLOJZ_SCALE") or sites.current().scale))
+def sized(scale: str = "", in_bf16: bool = False) -> Sized:
+    """The runs for jobs of the site in use; ``in_bf16``: of a lab some of whose runs compute in bfloat16. Raises UsageError."""
+    return Sized(sites.resolve_scale(scale or os.environ.get("DLOJZ_SCALE") or sites.current().scale), in_bf16)

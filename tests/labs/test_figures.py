@@ -15,7 +15,7 @@ from dlojz.labs.channels_last import figures as channels_last
 from dlojz.labs.device_runs import sized
 from dlojz.labs.gpu import figures as gpu
 from dlojz.labs.probe import Limits, Probe, Session
-from dlojz.system import sites
+from dlojz.system import hardware, sites
 from dlojz.system.errors import UsageError
 from dlojz.training.memory_estimate import footprint
 
@@ -185,13 +185,29 @@ def test_the_baseline_on_a_gpu_computes_as_pytorch_comes(scale, tf32, here):
     assert ("--tf32" in runs.run) == ("--tf32" in runs.short) == tf32 and "--tf32" not in runs.on_cpu
 
 
+def test_what_computes_in_bf16_is_small_where_the_cpu_emulates_it(here, monkeypatch):
+    cpus = {True: "avx2 avx512f", False: "avx2 avx512f avx512_bf16"}
+    for emulated, flags in cpus.items():
+        text = f"model name : any\nflags : {flags}\n"
+        assert hardware.bf16_is_emulated(SimpleNamespace(platform="linux", read=lambda name, text=text: text)) is emulated
+        monkeypatch.setattr(hardware, "bf16_is_emulated", lambda emulated=emulated: emulated)
+        runs = sized("laptop", in_bf16=True)
+        assert ("resnet18" in runs.run) == ("resnet18" in runs.short) == ("no instructions for bfloat16" in repr(runs)) \
+            == emulated
+        assert "resnet50" in sized("laptop").run
+        monkeypatch.undo()
+
+
 @pytest.mark.parametrize("states, found", [
     ([], None), (["FAILED"], None), (["COMPLETED"], 0), (["COMPLETED", "FAILED"], 0),
     (["COMPLETED", "COMPLETED", "CANCELLED"], 1),
     (["FAILED", "PENDING"], 1), (["COMPLETED", "RUNNING"], 1)])
 def test_a_run_that_failed_is_no_baseline(monkeypatch, states, found):
-    runs = [SimpleNamespace(name="gpu", state=state, number=number) for number, state in enumerate(states)]
-    monkeypatch.setattr(device_runs, "jobs", [*runs, SimpleNamespace(name="amp", state="COMPLETED")])
+    def run(name, state="COMPLETED", *more, number=None):
+        return SimpleNamespace(name=name, state=state, number=number, request=SimpleNamespace(command=("train.py", *more)))
+
+    runs = [run("gpu", state, number=number) for number, state in enumerate(states)]
+    monkeypatch.setattr(device_runs, "jobs", [*runs, run("amp"), run("gpu", "COMPLETED", "--batch-size", "4")])
     monkeypatch.setattr(device_runs, "submit", lambda command, name, again: (command, name, again))
     job = device_runs.earlier("gpu", "train.py")
     assert job == ("train.py", "gpu", True) if found is None else job.number == found
