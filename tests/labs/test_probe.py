@@ -32,6 +32,7 @@ def nothing_left(monkeypatch):
     name, value = "PROBE_TEST", uuid.uuid4().hex
     monkeypatch.setenv(name, value)
     yield lambda: processes.marked(f"{name}={value}")
+    until_none(lambda: processes.marked(f"{name}={value}"), patient(2))  # what was killed is gone when the kernel gets to it
     left = processes.marked(f"{name}={value}")
     processes.send(left, signal.SIGKILL)
     assert not left
