@@ -89,7 +89,7 @@ def test_a_cell_that_does_not_end(fresh):
 
 
 def test_a_notebook_that_does_not_end(fresh):
-    """A cell that even an interrupt doesn't end: the whole is ended, and its kernel, which has begun within these 40 seconds, with it."""
+    """A cell that even an interrupt does not end: the whole is ended, and its kernel with it. That has begun in 40 seconds."""
     pid = fresh / "pid"
     cell = f"""
 import os, pathlib, signal, time
