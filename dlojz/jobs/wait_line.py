@@ -1,0 +1,84 @@
+"""The line that a notebook shows while a cell waits for jobs, and the sleep that keeps the page's buttons alive meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Sequence
+
+from ..training import records
+from ..ui import page
+from ..ui.notebook import plain_wanted
+from ..ui.waiting import Sleeper
+from .job import Job
+from .watch import Progress, Row, final_text, row_html, row_of, summary
+
+MOST = 5  # ended jobs that get a line of their own
+OPENED = "This page was opened while the cell waited, so it misses what the cell shows below. Run the cell again."
+
+
+class WaitLine:
+    """As a context: `sleep` in it. Shows nothing where nobody could see it, nor where the jobs have ended already.
+
+    The line is the value of a widget: the kernel keeps it, so a page that comes back shows what is true. When the wait is over,
+    plain HTML takes its place, which a saved notebook keeps.
+    """
+
+    def __init__(self, jobs: Sequence[Job]):
+        self.jobs = jobs
+        self.line = None
+        self._sleep = None
+
+    def __enter__(self) -> WaitLine:
+        return self
+
+    def sleep(self, seconds: float) -> None:
+        if self._sleep is None:
+            self._sleep = time.sleep if self._plain() else self._begin()
+        if self.line is not None:
+            with contextlib.suppress(OSError):  # a disk that went away comes back
+                self.line.value = going_html(self.rows())
+        self._sleep(seconds)
+
+    def _plain(self) -> bool:
+        return threading.current_thread() is not threading.main_thread() or plain_wanted()
+
+    def _begin(self) -> Sleeper:
+        import ipywidgets
+        from IPython.display import display
+
+        self._progress = [Progress(job.folder / records.NAME) for job in self.jobs]
+        self.line = ipywidgets.HTML(layout={"max_width": "70em"})
+        self._handle = display(self.line, display_id=True)
+        return Sleeper()
+
+    def rows(self) -> list[Row]:
+        now = time.time()
+        return [row_of(job, progress, now) for job, progress in zip(self.jobs, self._progress)]
+
+    def __exit__(self, kind, error, trace) -> None:
+        if self.line is None:
+            return
+        with contextlib.suppress(OSError):
+            rows = self.rows()
+            going = any(row.active for row in rows)
+            said = f"Stopped waiting: {goes_on(rows)}." if going else OPENED if self._sleep.opened else ""
+            self.line.value = ended_html(rows, said)
+            self._handle.update({"text/html": self.line.value, "text/plain": final_text(rows)}, raw=True)
+
+
+def going_html(rows: Sequence[Row]) -> str:
+    """One job in full, the one that gets on, and of several how many stand how."""
+    first = min((row for row in rows if row.active), key=lambda row: row.state != "RUNNING", default=rows[-1])
+    several = f"{summary(rows)}. " if len(rows) > 1 else ""
+    return row_html(first) + page.quiet(f"{several}Interrupting the cell is harmless: {goes_on(rows)}.")
+
+
+def goes_on(rows: Sequence[Row]) -> str:
+    return "the job goes on" if len(rows) == 1 else "the jobs go on"
+
+
+def ended_html(rows: Sequence[Row], said: str = "") -> str:
+    shown = [row_html(row) for row in rows[:MOST]] if len(rows) <= MOST else [page.quiet(summary(rows))]
+    return "".join(shown) + (page.quiet(said) if said else "")
