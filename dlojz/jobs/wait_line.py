@@ -15,7 +15,14 @@ from .job import Job
 from .watch import Progress, Row, final_text, row_html, row_of, summary
 
 MOST = 5  # ended jobs that get a line of their own
-OPENED = "This page was opened while the cell waited, so it misses what the cell shows below. Run the cell again."
+OPENED = "A page that was opened while this cell waited misses what the cell shows next: run the cell again."
+
+
+class StoppedWaiting(KeyboardInterrupt):
+    """What an interrupt of a wait becomes under its line: the same in one line, because where it came matters to nobody."""
+
+    def _render_traceback_(self) -> list[str]:  # IPython's word
+        return [f"KeyboardInterrupt: {self}"]
 
 
 class WaitLine:
@@ -66,6 +73,8 @@ class WaitLine:
             said = f"Stopped waiting: {goes_on(rows)}." if going else OPENED if self._sleep.opened else ""
             self.line.value = ended_html(rows, said)
             self._handle.update({"text/html": self.line.value, "text/plain": final_text(rows)}, raw=True)
+            if kind is KeyboardInterrupt:
+                raise StoppedWaiting(f"stopped waiting, {goes_on(rows)}") from None
 
 
 def going_html(rows: Sequence[Row]) -> str:

@@ -21,7 +21,7 @@ SERVED = ("comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_in
 
 
 class Sleeper:
-    """A `time.sleep` that serves the page. ``opened``: whether a page has come (back) since: it asks for the kernel's widgets."""
+    """A `time.sleep` that serves the page. ``opened``: whether a page has come (back) since: it asks what kernel this is."""
 
     def __init__(self) -> None:
         self.opened = False
@@ -50,9 +50,9 @@ class Sleeper:
         except Exception:  # the kernel says what is wrong with it
             kind = ""
         if kind not in SERVED:
-            of.stream.io_loop.add_callback(of.take, raw)
+            of.stream._run_callback(of.stream._recv_callback, raw)  # as if it had come just after the cell
             return
-        self.opened = self.opened or kind == "comm_info_request"
+        self.opened = self.opened or kind == "kernel_info_request"
         kernel.set_parent(idents, kernel.session.deserialize(rest, copy=False))
         try:
             kernel._publish_status("busy", "shell")
@@ -89,9 +89,8 @@ def _channel() -> SimpleNamespace | None:
         else:
             stream = reply = kernel.shell_stream
         cell = kernel._parent_ident["shell"], kernel.get_parent("shell")
-        kernel.session, kernel.shell_handlers, kernel._publish_status, stream.io_loop  # noqa: B018 what _serve needs
-        return SimpleNamespace(kernel=kernel, stream=stream, socket=stream.socket, take=stream._recv_callback, reply=reply,
-                               cell=cell)
+        kernel.session, kernel.shell_handlers, kernel._publish_status, stream._recv_callback, stream._run_callback  # noqa: B018 what _serve needs
+        return SimpleNamespace(kernel=kernel, stream=stream, socket=stream.socket, reply=reply, cell=cell)
     except (AttributeError, KeyError, TypeError):
         return None
 

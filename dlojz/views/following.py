@@ -17,7 +17,9 @@ from ..ui.notebook import plain_wanted
 from ..ui.page import View
 from ..ui.palette import BAD
 
-FILLS = "What is below is what there is so far. It fills itself at the end; you can go on meanwhile."
+FILLS = "Below is what there is so far. It fills itself until the end; you can go on meanwhile."
+PAUSE = 10.0  # seconds between two drawings of what there is so far, at least
+SPARING = 50  # times what a drawing takes: the job may need the processor
 
 
 def following(make: Callable[..., View]) -> Callable[..., View]:
@@ -80,21 +82,31 @@ class Filling:
         self.line.value = "".join(row_html(row) for row in rows if row.active) + page.quiet(FILLS)
 
     def _go_on(self) -> None:
-        going = True
+        done, due, going = 0, 0.0, True
         while going:
             time.sleep(EVERY)
             try:
                 rows = self.watched.look()
-                self._say(rows)
-                going = any(row.active for row in rows)
             except OSError:  # a disk that went away comes back
                 continue
+            self._say(rows)
+            going = any(row.active for row in rows)
+            steps, began = sum(row.done for row in rows), time.monotonic()
+            if going and (steps == done or began < due):
+                continue
+            view = self._made(going)
+            done, due = steps, time.monotonic() + max(PAUSE, SPARING * (time.monotonic() - began))
+        if view is not None:
+            self.line.value = ""
+            self.handle.update(view)
+
+    def _made(self, going: bool) -> View | None:
         try:
             view = self.follow.again()
             self.body.value = view._repr_html_()
+            return view
         except Exception as error:  # nobody would see it in a thread
-            why = f"This view can't be shown now ({type(error).__name__}: {error}). Run the cell again."
-            self.line.value = page.note(why, BAD)
-            return
-        self.line.value = ""
-        self.handle.update(view)
+            if not going:
+                why = f"This view can't be shown now ({type(error).__name__}: {error}). Run the cell again."
+                self.line.value = page.note(why, BAD)
+            return None
