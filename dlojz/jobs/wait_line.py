@@ -14,7 +14,7 @@ from ..ui.waiting import Sleeper
 from .job import Job
 from .watch import Progress, Row, final_text, row_html, row_of, summary
 
-MOST = 5  # ended jobs that get a line of their own
+MOST = 5  # jobs: of more than that only how many ended how
 OPENED = "A page that was opened while this cell waited misses what the cell shows next: run the cell again."
 
 
@@ -69,12 +69,10 @@ class WaitLine:
             return
         with contextlib.suppress(OSError):
             rows = self.rows()
-            going = any(row.active for row in rows)
-            said = f"Stopped waiting: {goes_on(rows)}." if going else OPENED if self._sleep.opened else ""
-            self.line.value = ended_html(rows, said)
+            self.line.value = over_html(rows) + page.quiet(OPENED) * self._sleep.opened
             self._handle.update({"text/html": self.line.value, "text/plain": final_text(rows)}, raw=True)
-            if kind is KeyboardInterrupt:
-                raise StoppedWaiting(f"stopped waiting, {goes_on(rows)}") from None
+        if kind is KeyboardInterrupt:
+            raise StoppedWaiting(f"stopped waiting, {goes_on(self.jobs)}") from None
 
 
 def going_html(rows: Sequence[Row]) -> str:
@@ -84,10 +82,15 @@ def going_html(rows: Sequence[Row]) -> str:
     return row_html(first) + page.quiet(f"{several}Interrupting the cell is harmless: {goes_on(rows)}.")
 
 
-def goes_on(rows: Sequence[Row]) -> str:
+def over_html(rows: Sequence[Row]) -> str:
+    """How the jobs have ended. Of those that go on, as the wait was stopped, only that they do: this line stays as it is."""
+    ended, going = [row for row in rows if not row.active], [row for row in rows if row.active]
+    shown = [row_html(row) for row in ended] if len(rows) <= MOST else [page.quiet(summary(ended))] if ended else []
+    if going:
+        names = ", ".join(row.run for row in going[:MOST]) + " and more" * (len(going) > MOST)
+        shown.append(page.quiet(f"Stopped waiting for {names}: {goes_on(going)}."))
+    return "".join(shown)
+
+
+def goes_on(rows: Sequence) -> str:
     return "the job goes on" if len(rows) == 1 else "the jobs go on"
-
-
-def ended_html(rows: Sequence[Row], said: str = "") -> str:
-    shown = [row_html(row) for row in rows[:MOST]] if len(rows) <= MOST else [page.quiet(summary(rows))]
-    return "".join(shown) + (page.quiet(said) if said else "")

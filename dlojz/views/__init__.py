@@ -22,7 +22,7 @@ from .communications import communications
 from .compare import compare
 from .curves import curves
 from .dashboard import dashboard
-from .following import following
+from .filling import following
 from .memory_sweep import memory_sweep
 from .report import report
 from .scaling import scaling
