@@ -18,6 +18,8 @@ from types import SimpleNamespace
 from . import notebook
 
 SERVED = ("comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request")
+NEEDED = {"kernel": ("session", "shell_handlers", "_publish_status"),
+          "stream": ("_recv_callback", "_run_callback", "_rebuild_io_state")}
 
 
 class Sleeper:
@@ -31,9 +33,12 @@ class Sleeper:
         if self._channel is None:
             return time.sleep(seconds)
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            if self._channel.socket.poll(1000 * left):
-                self._serve()
+        try:
+            while (left := until - time.monotonic()) > 0:
+                if self._channel.socket.poll(1000 * left):
+                    self._serve()
+        finally:
+            self._channel.stream._rebuild_io_state()  # what is still in the socket signals no more: let the kernel look there
 
     def _serve(self) -> None:
         """Take one message: deal with it now, or leave it to the kernel, which takes it up when this cell has ended."""
@@ -89,7 +94,9 @@ def _channel() -> SimpleNamespace | None:
         else:
             stream = reply = kernel.shell_stream
         cell = kernel._parent_ident["shell"], kernel.get_parent("shell")
-        kernel.session, kernel.shell_handlers, kernel._publish_status, stream._recv_callback, stream._run_callback  # noqa: B018 what _serve needs
+        for part, names in NEEDED.items():
+            for name in names:
+                getattr(kernel if part == "kernel" else stream, name)
         return SimpleNamespace(kernel=kernel, stream=stream, socket=stream.socket, reply=reply, cell=cell)
     except (AttributeError, KeyError, TypeError):
         return None

@@ -129,6 +129,11 @@ def test_a_waiting_cell_serves_the_page_and_nothing_else(client):
     assert said["after"]["data"]["text/plain"] == "['press']"
     assert said["opened"]["data"]["text/plain"] == "True"
 
+    cells = [client.execute("print('busy', flush=True); time.sleep(1); Sleeper()(1e-4)")]
+    printed(client, "busy")
+    cells += [client.execute("pass") for _ in range(4)]  # several are there when it begins to listen, and it takes one
+    assert [client.get_shell_msg(timeout=LIMIT)["parent_header"]["msg_id"] for _ in cells] == cells
+
     cells = [client.execute(code) for code in (f"wait({LIMIT})", "pressed.append(1)", "pressed.append(2)")]
     printed(client, "waits")
     cells.append(client.execute("pressed.append(3)"))
