@@ -212,7 +212,7 @@ def test_stopping_the_cell_leaves_the_jobs_alone(workspace, monkeypatch, capsys)
         assert seconds == 5
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(idr_pytools.time, "sleep", interrupt)
+    monkeypatch.setattr("time.sleep", interrupt)
     display_slurm_queue("slow")
     monkeypatch.undo()
     monkeypatch.setenv("DLOJZ_QUEUE", str(workspace.parent / "queue"))

@@ -19,7 +19,6 @@ import os
 import re
 import shlex
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +27,7 @@ from ..jobs import Job, jobs, script, submission
 from ..jobs.watch import EVERY, Watched, final_text
 from ..system import sites, workspace
 from ..system.errors import UsageError
+from ..ui.waiting import Sleeper
 
 # Partitions of Jean Zay that are chosen by name alone: GPUs a node, cores a GPU
 BY_NAME = {"gpu_p2": (8, 3), "gpu_p2s": (8, 3), "gpu_p2l": (8, 3), "gpu_p4": (8, 6)}
@@ -198,14 +198,14 @@ def display_slurm_queue(name: str | None = None, timestep: float = 5) -> None:
 
     Stopping the cell ends the display and leaves the jobs alone.
     """
-    show = _display()
+    show, sleep = _display(), Sleeper()
     try:
         while active := [job for job in jobs if job.status.active and name in (None, job.name)]:
             watched = Watched(active)
             rows = watched.look()
             while any(row.active for row in rows):
                 show(final_text([row for row in rows if row.active]))
-                time.sleep(max(EVERY, timestep))
+                sleep(max(EVERY, timestep))
                 rows = watched.look()
             show(final_text(rows))
         print("\n Done!")

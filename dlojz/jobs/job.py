@@ -331,16 +331,18 @@ def _settled(job: Job, status: Status) -> Status:
 
 
 def wait(jobs: Sequence[Job], timeout: float | None = None) -> Sequence[Job]:
-    """Return when all these jobs have ended. Raises StillRunning."""
+    """Return when all these jobs have ended. Raises StillRunning. In a notebook a line says how they stand meanwhile."""
+    from .wait_line import WaitLine
+
     until = None if timeout is None else time.monotonic() + timeout
     pause = 0.05
-    while waiting := [job for job in refresh(jobs) if job.status.active]:
-        if until is not None and time.monotonic() >= until:
-            names = ", ".join(f"{job.run} ({job.status.state})" for job in waiting[:5])
-            raise StillRunning(f"still running after {timeout:g} s: {names}{' and more' * (len(waiting) > 5)}")
-        remaining = pause if until is None else min(pause, max(0.01, until - time.monotonic()))
-        time.sleep(remaining)
-        pause = min(pause * 1.2, 0.5 if all(job.launcher == "local" for job in waiting) else 3.0)
+    with WaitLine(jobs) as line:
+        while waiting := [job for job in refresh(jobs) if job.status.active]:
+            if until is not None and time.monotonic() >= until:
+                names = ", ".join(f"{job.run} ({job.status.state})" for job in waiting[:5])
+                raise StillRunning(f"still running after {timeout:g} s: {names}{' and more' * (len(waiting) > 5)}")
+            line.sleep(pause if until is None else min(pause, max(0.01, until - time.monotonic())))
+            pause = min(pause * 1.2, 0.5 if all(job.launcher == "local" for job in waiting) else 3.0)
     return jobs
 
 

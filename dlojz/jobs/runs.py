@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -140,12 +141,37 @@ def _found(item) -> Iterable[Run]:
                      "of those")
 
 
+def jobs_of(item) -> list[Job]:
+    """The jobs among what a view is asked to show; their records are not read."""
+    if isinstance(item, Job):
+        return [item]
+    if isinstance(item, Run):
+        return [item.job] if item.job else []
+    if isinstance(item, Path):
+        return [job] if item.is_dir() and (job := load(item)) else []
+    if isinstance(item, str):
+        from . import jobs
+
+        if _is_path(item):
+            return jobs_of(Path(item).expanduser())
+        with contextlib.suppress(UsageError):
+            return jobs_of(jobs[item])
+        return []
+    if isinstance(item, Iterable) and not isinstance(item, (bytes, dict, Record)):
+        return [job for each in item for job in jobs_of(each)]
+    return []
+
+
+def _is_path(name: str) -> bool:
+    folder = Path(name).expanduser()
+    return "/" in name or (folder / records.NAME).is_file() or folder.name == records.NAME
+
+
 def _named(name: str) -> Iterable[Run]:
     from . import jobs
 
-    folder = Path(name).expanduser()
-    if "/" in name or (folder / records.NAME).is_file() or folder.name == records.NAME:
-        return [of_folder(folder)]
+    if _is_path(name):
+        return [of_folder(Path(name).expanduser())]
     try:
         return _found(jobs[name])
     except UsageError:

@@ -100,13 +100,17 @@ class Progress:
 
     def __init__(self, path: Path):
         self.reader = records.Reader(path)
+        self.over = False
         self.done = 0
         self.total: int | None = None
         self._images = self._seconds = 0.0  # of the timed steps of this attempt
         self._recent: deque[tuple[float, int]] = deque(maxlen=RECENT)
 
     def look(self, over: bool = False) -> None:
-        """Read what is new; ``over``: the run has ended, so that a last line without its end counts too."""
+        """Read what is new; ``over``: the run has ended, so that a last line without its end counts too, and nothing follows."""
+        if self.over:
+            return
+        self.over = over
         for event in self.reader.poll() + (self.reader.rest() if over else []):
             self.take(event)
 
@@ -149,7 +153,6 @@ class Watched:
         self.clock = clock
         self.jobs: list[Job] = []
         self._progress: dict[Path, Progress] = {}
-        self._over: set[Path] = set()
         self._runs: Path | None = None  # watched for new runs
         self._known: set[str] = set()
         self._changed = 0
@@ -180,7 +183,7 @@ class Watched:
         self._add(self._submitted_since())
         refresh(self.jobs)
         now = self.clock()
-        return [self._row(job, now) for job in self.jobs]
+        return [row_of(job, self._progress[job.folder], now) for job in self.jobs]
 
     def _submitted_since(self) -> list[Job]:
         if self._runs is None:
@@ -199,17 +202,16 @@ class Watched:
             self._changed = 0  # a folder whose job.json is still being written: look again
         return [job for job in found.values() if job]
 
-    def _row(self, job: Job, now: float) -> Row:
-        status, progress = job.status, self._progress[job.folder]
-        if status.state != "PENDING" and job.folder not in self._over:
-            progress.look(over=not status.active)
-            if not status.active:
-                self._over.add(job.folder)
-        spent = None if status.started is None else max(0.0, (status.ended or now) - status.started)
-        return Row(
-            job.run, status.state, status.reason, status.position, progress.done, progress.total, progress.speed,
-            progress.left(now) if status.state == "RUNNING" else None, spent, job.request.seconds,
-        )
+def row_of(job: Job, progress: Progress, now: float) -> Row:
+    """How a job stands, as was last heard of it, with what is new in its record."""
+    status = job.status
+    if status.state != "PENDING":
+        progress.look(over=not status.active)
+    spent = None if status.started is None else max(0.0, (status.ended or now) - status.started)
+    return Row(
+        job.run, status.state, status.reason, status.position, progress.done, progress.total, progress.speed,
+        progress.left(now) if status.state == "RUNNING" else None, spent, job.request.seconds,
+    )
 
 
 def _flat(item: Job | Group) -> list[Job]:

@@ -90,19 +90,23 @@ class Table:
         self.head = ipywidgets.HTML()
         self.body = ipywidgets.VBox([])
         self.box = ipywidgets.VBox([self.head, self.body], layout={"max_width": "70em"})
-        self.handle = None
+        self.handles: list = []  # one for each place where it is shown
         self.thread = threading.Thread(target=self._go_on, daemon=True, name="dlojz-watch")
 
     def show(self) -> None:
-        """Display the table and start looking. A table of the same jobs, shown earlier, stops: its cell was run again."""
+        """Display the table and start looking. Where a table of the same jobs is looking already, because its cell is run again
+        or another cell has it, show that one here too: it is true wherever it is shown."""
+        with _tables_lock:
+            going = _tables.get(self.watched.key)
+            if going is not None and going.timeout is None and self.timeout is None:
+                going.handles.append(display(going.box, display_id=True))
+                return
         rows = self.look()
         if not any(row.active for row in rows):
             display(self._final(rows), raw=True)
             return
-        self.handle = display(self.box, display_id=True)
         with _tables_lock:
-            if earlier := _tables.get(self.watched.key):
-                earlier.stopped.set()
+            self.handles.append(display(self.box, display_id=True))
             _tables[self.watched.key] = self
         self.thread.start()
 
@@ -129,14 +133,25 @@ class Table:
                 self._say(f"could not read the state ({type(error).__name__}), trying again")
                 continue
             if not any(row.active for row in rows):
-                self.handle.update(self._final(rows), raw=True)
-                break
+                self._end(rows)
+                return
             if until is not None and time.monotonic() > until:
                 self._say(f"{summary(rows)}; stopped watching, the jobs keep running")
                 break
+        self._forget()
+
+    def _forget(self) -> list:
+        """Be no longer the table of these jobs. Returns where it is shown."""
         with _tables_lock:
             if _tables.get(self.watched.key) is self:
                 del _tables[self.watched.key]
+            return self.handles
+
+    def _end(self, rows: list[Row]) -> None:
+        """Plain HTML for the page that is open; one that comes back later has the widgets, which say the same."""
+        final = self._final(rows)
+        for handle in self._forget():
+            handle.update(final, raw=True)
 
     def _final(self, rows: list[Row]) -> dict[str, str]:
         logs = [log_end(job) for job in self.watched.jobs]

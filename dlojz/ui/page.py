@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ HEADING = 'role="heading" aria-level="2"'  # for screen readers: an <h2> would h
 LONG = ("switches",)  # columns whose cells may take several lines
 BAR = "rgba(26, 127, 212, .3)"
 LINE = "rgba(128, 128, 128, .35)"
+DRAWING = threading.RLock()  # views fill themselves in threads, and matplotlib keeps fonts and layouts for all of them
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -43,7 +45,10 @@ class View:
     """A view of runs: `print` gives the text, a notebook shows the page, `save` writes it as one HTML file.
 
     ``page``: HTML, or what makes it once it is looked at: who prints the text does not wait for matplotlib.
+    ``following``: where its runs have not ended, what shows it in a notebook and fills it when they have.
     """
+
+    following = None
 
     def __init__(self, title: str, text: str, page: str | Callable[[], str]):
         self.title, self.text, self._made = title, text, page
@@ -51,7 +56,8 @@ class View:
     @property
     def page(self) -> str:
         if not isinstance(self._made, str):
-            self._made = self._made()
+            with DRAWING:
+                self._made = self._made()
         return self._made
 
     def __repr__(self) -> str:
@@ -59,6 +65,11 @@ class View:
 
     def _repr_html_(self) -> str:
         return f'<div style="{BOX}">{self.page}</div>'
+
+    def _ipython_display_(self) -> None:
+        if self.following is None:
+            raise NotImplementedError  # IPython's word for: show it as _repr_html_ says
+        self.following.show(self)
 
     def save(self, file: str | Path) -> Path:
         """Write the view as one HTML file that opens anywhere, without a network. Raises UsageError."""

@@ -11,7 +11,8 @@
     views.report(jobs, html="report.html")  all of that as one page that opens offline
 
 Runs are jobs, names ("amp": its latest run), run folders, records, or lists of those. A view shows itself in a notebook, prints
-as text with the same numbers, and `save("file.html")` writes it as a page.
+as text with the same numbers, and `save("file.html")` writes it as a page. Where runs go on, a notebook shows at once what there
+is and fills it in when they have ended; where no page looks, as in CI, it waits for their end.
 """
 
 import sys
@@ -21,6 +22,7 @@ from .communications import communications
 from .compare import compare
 from .curves import curves
 from .dashboard import dashboard
+from .filling import following
 from .memory_sweep import memory_sweep
 from .report import report
 from .scaling import scaling
@@ -29,4 +31,6 @@ from .trace import trace
 
 __all__ = ["View", "communications", "compare", "curves", "dashboard", "memory_sweep", "report", "scaling", "timeline", "trace"]
 
+communications, compare, curves, dashboard, memory_sweep, report, scaling, timeline, trace = map(
+    following, (communications, compare, curves, dashboard, memory_sweep, report, scaling, timeline, trace))
 views = sys.modules[__name__]  # so that `from dlojz import views` and `dlojz.views` are the same

@@ -84,7 +84,10 @@ class Comparison(View):
         unknown = [row for row in self.rows if row.get(name) is None]
         numeric = all(isinstance(row[name], (int, float)) for row in known)
         known.sort(key=lambda row: row[name] if numeric else str(row[name]), reverse=down)
-        return Comparison(known + unknown, self.switches, self.notes, self.base, self.asked)
+        ordered = Comparison(known + unknown, self.switches, self.notes, self.base, self.asked)
+        if self.following is not None:
+            ordered.following = self.following.then(lambda view: view.sort(by, descending))
+        return ordered
 
     def csv(self, file: str | Path | None = None) -> str | Path:
         """The table as CSV with plain numbers: into the file, whose path it returns, else as text. Raises UsageError."""

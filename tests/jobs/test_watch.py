@@ -12,7 +12,7 @@ import pytest
 from patience import LIMIT, patient
 
 from dlojz import cli, jobs
-from dlojz.jobs import Jobs, watch_table
+from dlojz.jobs import Jobs, wait_line, watch_table
 from dlojz.jobs import job as job_module
 from dlojz.jobs.states import Request, Status, Unreachable
 from dlojz.system.errors import UsageError
@@ -514,14 +514,15 @@ def test_log_on_demand(add, queue, screen):
     assert "ValueError: bad" in screen[-1][1]["text/html"]
 
 
-def test_a_cell_run_again_takes_the_table_over(add, screen):
+def test_a_cell_run_again_or_another_one_shows_the_same_table_and_all_of_them_end_true(add, queue, screen):
     add()
     first = table()
     second = table()
-    first.thread.join(5)
-    assert not first.thread.is_alive() and second.thread.is_alive()
-    second.stopped.set()
-    second.thread.join(5)
+    assert screen == [first.box, first.box] and not second.thread.is_alive()
+    queue.states["amp1"] = Status("COMPLETED", "", 0, 1.0, 9.0)
+    first.thread.join(LIMIT)
+    assert "COMPLETED" in first.lines["amp-001"].text.value  # what a page that comes back shows
+    assert ["COMPLETED" in thing[1]["text/html"] for thing in screen[2:]] == [True, True]
     assert watch_table._tables == {}
 
 
@@ -546,6 +547,104 @@ def test_timeout_ends_the_watching(add, queue, screen):
     one.thread.join(5)
     assert not one.thread.is_alive() and "stopped watching, the jobs keep running" in one.head.value
     assert queue.cancelled == []
+
+
+# ---------------------------------------------------------------- a cell that waits
+
+
+@pytest.fixture
+def page(monkeypatch):
+    """A notebook's page: ``page.shown`` is what is displayed, ``page.during`` what happens in the pauses, one after the other."""
+    one = SimpleNamespace(shown=[], during=[], said=[], opened=False)
+
+    class Sleeper:
+        opened = property(lambda self: one.opened)
+
+        def __call__(self, seconds):
+            one.said.append(one.shown[0].value)
+            one.during.pop(0)()
+
+    def display(thing, display_id=None):
+        one.shown.append(thing)
+        return SimpleNamespace(update=lambda thing, raw: one.shown.append(thing))
+
+    monkeypatch.setattr(wait_line, "plain_wanted", lambda: False)
+    monkeypatch.setattr(wait_line, "Sleeper", Sleeper)
+    monkeypatch.setattr("IPython.display.display", display)
+    return one
+
+
+def test_a_wait_shows_a_line_that_is_true_and_ends_as_plain_html(add, queue, page):
+    folder = add("amp", 1, Status("PENDING", "Resources", position=2))
+    job = jobs["amp"]
+
+    def starts():
+        queue.states["amp1"] = Status("RUNNING", started=time.time() - 5)
+        write(folder, 40)
+
+    def ends():
+        write(folder, 100, first=41)
+        queue.states["amp1"] = Status("COMPLETED", "", 0, 1.0, 9.0)
+
+    page.during = [starts, ends]
+    assert job.wait() is job and job.state == "COMPLETED"
+    assert "number 2 in the queue" in page.said[0] and "PENDING" in page.said[0]
+    assert "40 of 100 steps, 320 images/s, 6 s left" in page.said[1]
+    assert all("Interrupting the cell is harmless: the job goes on." in words for words in page.said)
+    line, final = page.shown
+    assert final["text/html"] == line.value and "widget" not in line.value and "harmless" not in line.value
+    assert final["text/plain"].splitlines()[0] == "amp-001  COMPLETED  100 of 100 steps, 320 images/s, took 8 s"
+    job.wait()
+    assert len(page.shown) == 2  # nothing to wait for, nothing to show
+
+
+def test_a_wait_for_several_jobs_shows_the_one_that_gets_on_and_counts_the_others(add, queue, page):
+    add("a", 1, Status("PENDING", position=1))
+    add("b", 1)
+
+    def end():
+        for identifier in ("a1", "b1"):
+            queue.states[identifier] = Status("COMPLETED", "", 0, 1.0, 2.0)
+
+    page.during = [end]
+    job_module.wait(list(jobs))
+    assert "b-001" in page.said[0] and "a-001" not in page.said[0]
+    assert "1 running, 1 pending. Interrupting the cell is harmless: the jobs go on." in page.said[0]
+
+
+def test_an_interrupted_wait_says_so_in_one_line_and_leaves_no_state_that_grows_old(add, queue, page):
+    add()
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    page.during = [interrupt]
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        jobs["amp"].wait()
+    assert stopped.value._render_traceback_() == ["KeyboardInterrupt: stopped waiting, the job goes on"]
+    assert "Stopped waiting for amp-001: the job goes on." in page.shown[0].value and "RUNNING" not in page.shown[0].value
+    assert queue.cancelled == []
+
+
+def test_a_page_that_comes_back_during_a_wait_is_told_what_it_misses(add, queue, page):
+    add()
+
+    def end():
+        page.opened = True
+        queue.states["amp1"] = Status("FAILED", "ValueError: x", 1, 1.0, 2.0)
+
+    page.during = [end]
+    jobs["amp"].wait()
+    assert "ValueError: x" in page.shown[0].value and "run the cell again" in page.shown[0].value
+
+
+def test_a_wait_without_a_page_prints_nothing(add, queue, capsys, monkeypatch):
+    add()
+    job = jobs["amp"]
+    capsys.readouterr()
+    monkeypatch.setattr("time.sleep", lambda seconds: queue.states.update(amp1=Status("COMPLETED", "", 0, 1.0, 2.0)))
+    job.wait()
+    assert capsys.readouterr() == ("", "")
 
 
 # ---------------------------------------------------------------- for real
