@@ -97,7 +97,7 @@ class ImageFolder(Dataset):
         self.seed = seed
         self.repeat = repeat if self.training else 1
         self.transform = transform
-        names, labels = _scan(self.folder, self.classes)
+        names, labels = scan(self.folder, self.classes)
         # Two arrays, not a million tuples: a forked worker that looks at a Python object copies the page it lies in.
         self._names = np.array([os.fsencode(name) for name in names])
         self._labels = np.array(labels)
@@ -155,20 +155,41 @@ class ImageFolder(Dataset):
             return self.transform(image)
 
     def _skip(self, file: int, path: str, error: Exception) -> None:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
-        if isinstance(error, UnidentifiedImageError):  # whose message speaks of a buffer in memory
-            reason = "not an image that Pillow can read"
-        print(f"dlojz.data: skipped {path}: {reason}", file=sys.stderr, flush=True)
+        say_skipped(path, error)
         self._skipped[file] = True
         # A copy: nonzero reads twice, and writes past its result where another worker has marked a file in between.
         skipped = self._skipped.clone().nonzero().flatten().tolist()
-        limit = max(10, len(self._labels) // 100)
+        limit = most_skipped(len(self._labels))
         if len(skipped) > limit:
             named = ", ".join(self._path(file) for file in skipped[:3])
             raise DataError(
                 f"{len(skipped)} of the {len(self._labels)} images in {self.folder} cannot be read, and no more than "
                 f"{limit} are skipped: fix or remove them ({named}, …)"
             ) from None
+
+
+def say_skipped(name: str, error: Exception) -> None:
+    """One line on stderr for an image that cannot be read."""
+    reason = getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, UnidentifiedImageError):  # whose message speaks of a buffer in memory
+        reason = "not an image that Pillow can read"
+    print(f"dlojz.data: skipped {name}: {reason}", file=sys.stderr, flush=True)
+
+
+def most_skipped(images: int) -> int:
+    """How many of so many images may be unreadable: 1 %, and 10 at least."""
+    return max(10, images // 100)
+
+
+def is_image(name: str) -> bool:
+    """Whether a file of this name counts as an image: one with its extension, and not hidden, as macOS' ._0.jpg is."""
+    return not name.startswith(".") and name.lower().endswith(EXTENSIONS)
+
+
+def class_names(folder: Path) -> list[str]:
+    """The folders in this one that are not hidden, in order. Raises OSError."""
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
 
 
 def _classes(folder: Path) -> list[str]:
@@ -180,8 +201,7 @@ def _classes(folder: Path) -> list[str]:
         if not (folder / split).is_dir():
             raise UsageError(f"{folder} has no folder {split}/; {LAYOUT}")
         try:
-            with os.scandir(folder / split) as entries:
-                found[split] = sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
+            found[split] = class_names(folder / split)
         except OSError as error:
             raise UsageError(f"cannot read {error.filename or folder / split}: {error.strerror}; {LAYOUT}") from None
         if not found[split]:
@@ -193,13 +213,13 @@ def _classes(folder: Path) -> list[str]:
     return found["train"]
 
 
-def _scan(folder: Path, classes: list[str]) -> tuple[list[str], list[int]]:
+def scan(folder: Path, classes: list[str]) -> tuple[list[str], list[int]]:
     """File names and labels of a split, sorted. The files themselves are not touched: a set may have millions."""
     names, labels = [], []
     for label, name in enumerate(classes):
         try:
             with os.scandir(folder / name) as entries:
-                files = sorted(e.name for e in entries if e.name.lower().endswith(EXTENSIONS) and e.name[0] != ".")
+                files = sorted(entry.name for entry in entries if is_image(entry.name))
         except OSError as error:
             raise UsageError(f"cannot read {folder / name}: {error.strerror}") from None
         if not files:
