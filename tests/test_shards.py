@@ -326,5 +326,5 @@ def test_where_there_are_no_shards(pictures, tmp_path):
     with pytest.raises(DataError, match=r"folder.tar cannot be read: Is a directory"):
         read(tmp_path / "shards")
     for nothing in (None, 5, b"x"):
-        with pytest.raises(UsageError, match="is not a folder"):
+        with pytest.raises(UsageError, match="is no path: give one such as"):
             shards.Shards(nothing, number_of, CLASSES)

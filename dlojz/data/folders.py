@@ -10,11 +10,13 @@ costs next to nothing.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import itertools
 import math
 import os
 import random
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,7 +28,9 @@ from PIL import Image, UnidentifiedImageError
 from torch.nn.functional import interpolate
 from torch.utils.data import Dataset, Sampler, Subset
 
+from ..system import paths
 from ..system.errors import DataError, UsageError
+from ..system.shown import apart, say
 from ..training import records
 from ..training.distributed import Processes
 from . import photos
@@ -36,7 +40,8 @@ LAYOUT = "expected DIR/train/CLASS/*.jpg and DIR/val/CLASS/*.jpg, with the same 
 UNREADABLE = -100  # the label of a validation image that cannot be read: cross_entropy's ignore_index
 MEAN = (0.485, 0.456, 0.406)  # of ImageNet's pixels: red, green, blue, on a scale of 0 to 1
 STD = (0.229, 0.224, 0.225)
-TURNS = {  # what puts a photo upright, by the EXIF tag Orientation
+XMP = re.compile(rb"""tiff:Orientation(?:\s*=\s*["']|>)\s*([1-8])""")
+TURNS = {  # what puts a photo upright, by the tag Orientation
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -57,7 +62,7 @@ def dataset(
 
     Raises UsageError where the folder isn't laid out as train/CLASS/*.jpg and val/CLASS/*.jpg.
     """
-    folder = photos.folder() if str(source) == "photos" else Path(source).expanduser()
+    folder = photos.folder() if str(source) == "photos" else paths.given(source, "photos")
     return ImageFolder(folder, split, image_size, seed, repeat, transform)
 
 
@@ -75,7 +80,7 @@ class ImageFolder(Dataset):
     A file that cannot be read is named once on stderr. In training the next one takes its place; in validation its
     label is -100, which ``cross_entropy`` ignores. More than 1 % of such files, and more than 10, raise DataError.
 
-    Photos are turned the way their EXIF tag says; grey, palette, CMYK and 16-bit images become RGB; transparency is
+    Photos are turned the way their EXIF or XMP tag says; grey, palette, CMYK and 16-bit images become RGB; transparency is
     dropped; images above Pillow's limit of 179 million pixels count as unreadable.
     """
 
@@ -173,7 +178,7 @@ def say_skipped(name: str, error: Exception) -> None:
     reason = getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, UnidentifiedImageError):  # whose message speaks of a buffer in memory
         reason = "not an image that Pillow can read"
-    print(f"dlojz.data: skipped {name}: {reason}", file=sys.stderr, flush=True)
+    say(f"dlojz.data: skipped {name}: {reason}", file=sys.stderr)
 
 
 def most_skipped(images: int) -> int:
@@ -208,7 +213,8 @@ def _classes(folder: Path) -> list[str]:
             raise UsageError(f"{folder / split} holds no class folders; {LAYOUT}")
     odd = sorted(set(found["train"]) ^ set(found["val"]))
     if odd:
-        named = ", ".join(f"{name} only in {'train' if name in found['train'] else 'val'}/" for name in odd[:3])
+        named = ", ".join(f"{said} only in {'train' if name in found['train'] else 'val'}/"
+                          for name, said in list(zip(odd, apart(odd)))[:3])
         raise UsageError(f"{folder} has other classes in train/ than in val/ ({named}{', …' * (len(odd) > 3)}); {LAYOUT}")
     return found["train"]
 
@@ -292,14 +298,34 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def _orientation(image: Image.Image) -> int:
-    """How the camera was held, as it wrote into the file: 1 is upright, the others are in TURNS."""
-    if "exif" not in image.info:
+    """How the camera was held, as the file says: 1 is upright, the others are in TURNS. EXIF counts first, then XMP.
+
+    A PNG is loaded for it, for what it says of itself may come behind the pixels. Pillow turns a TIFF while it loads it.
+    """
+    if image.format in ("PNG", "TIFF"):
+        image.load()
+    if image.format == "TIFF":
         return 1
-    try:
-        turn = image.getexif().get(0x0112, 1)
-    except Exception:  # a broken tag is no reason to lose the picture
-        return 1
-    return turn if turn in TURNS else 1
+    exif = image.info.get("exif") or _profile(image, "exif") or _profile(image, "APP1")
+    turn = None
+    if exif:
+        with contextlib.suppress(Exception):  # a broken tag is no reason to lose the picture
+            tags = Image.Exif()
+            tags.load(exif)
+            turn = tags.get(0x0112)
+    if turn is None:
+        xmp = image.info.get("xmp") or image.info.get("XML:com.adobe.xmp") or _profile(image, "xmp") or _profile(image, "APP1")
+        found = XMP.search(xmp.encode(errors="replace") if isinstance(xmp, str) else xmp or b"")
+        turn = int(found[1]) if found else None
+    return turn if isinstance(turn, int) and turn in TURNS else 1
+
+
+def _profile(image: Image.Image, name: str) -> bytes:
+    """What ImageMagick has put into a PNG's text: its name, the number of bytes, and those in hexadecimal."""
+    text = image.info.get(f"Raw profile type {name}")
+    with contextlib.suppress(ValueError):
+        return bytes.fromhex("".join(str(text or "").split()[2:]))
+    return b""
 
 
 # On the device
@@ -396,7 +422,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         photos.make(args.folder, args.images, args.val, args.distinct, args.mean_kb, args.seed)
     except UsageError as error:
-        print(f"dlojz.data: {error}", file=sys.stderr)
+        say(f"dlojz.data: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

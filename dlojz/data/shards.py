@@ -24,7 +24,9 @@ from PIL import Image
 from torch.utils.data import IterableDataset, get_worker_info
 
 from .. import data
+from ..system import paths
 from ..system.errors import DataError, UsageError
+from ..system.shown import apart
 
 PIECE = 1 << 20  # bytes that one read asks for
 # What a file begins with that is no tar, and what it then is.
@@ -42,7 +44,7 @@ def write(folder: Path | str, target: Path | str, images: int = 1000, seed: int 
     replace those that an earlier call has made of a folder of this name; until all are whole, the old ones stay. Raises
     UsageError, also where ``target`` holds other tar files, which `Shards` would read with these.
     """
-    folder, target = _path(folder), _path(target)
+    folder, target = paths.given(folder, "photos/train"), paths.given(target, "shards")
     if isinstance(images, bool) or not isinstance(images, int) or images < 1:
         raise UsageError(f"images={images!r}: must be a whole number, 1 or more")
     try:
@@ -109,13 +111,6 @@ def _added(tar: tarfile.TarFile, folder: Path, file: str) -> bool:
     return True
 
 
-def _path(folder: Path | str) -> Path:
-    try:
-        return Path(folder).expanduser()
-    except TypeError:
-        raise UsageError(f"{folder!r} is not a folder: give its path, such as \"photos/train\"") from None
-
-
 def _tars(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.tar") if not path.name.startswith("."))
 
@@ -141,6 +136,7 @@ class _Member(tarfile.TarInfo):
 def members(shard: Path | str, opened=open) -> Iterator[tuple[str, bytes]]:
     """(name, content) of each file in a shard, in its order; of tars that were put one behind the other (``cat``), of all. A link
     has the content of its file. ``opened`` opens the shard. Raises DataError where it cannot be read to its end."""
+    shard = paths.given(shard, "shards/train-000000.tar")
     try:
         with opened(shard, "rb", buffering=0) as file, contextlib.ExitStack() as stack:
             tar = stack.enter_context(tarfile.open(fileobj=file, mode="r|", bufsize=PIECE, tarinfo=_Member, ignore_zeros=True))
@@ -201,7 +197,7 @@ class Shards(IterableDataset):
 
     def __init__(self, folder: Path | str, decode: Callable, classes: list[str], seed: int = 0, pool: int = 1000,
                  part: tuple[int, int] = (0, 1)):
-        folder = _path(folder)
+        folder = paths.given(folder, "shards")
         self.shards = list(map(str, _tars(folder)))
         if not self.shards:
             packed = next((path.name for path in folder.glob("*") if re.search(r"\.(tgz|tar\.\w+)$", path.name)), "")
@@ -268,8 +264,9 @@ class Shards(IterableDataset):
             return f"{said} is in no class folder (WebDataset keeps classes in files beside the images): {LAYOUT}"
         if len(parts) > 2 and parts[1] in self.labels:
             return f"{said} is in a folder {parts[0]}/ around the classes: make the shard with `tar -C {parts[0]} .`; {LAYOUT}"
-        known = ", ".join(list(self.labels)[:5]) + ", …" * (len(self.labels) > 5)
-        return f"{said} is of class {parts[0]}, which is none of the {len(self.labels)} classes given ({known}): {LAYOUT}"
+        mine, *others = apart([parts[0], *self.labels])
+        known = ", ".join(others[:5]) + ", …" * (len(others) > 5)
+        return f"{said} is of class {mine}, which is none of the {len(self.labels)} classes given ({known}): {LAYOUT}"
 
 
 def _is_whole(content: bytes) -> bool:

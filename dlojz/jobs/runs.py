@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from ..system import workspace
+from ..system import paths, workspace
 from ..system.errors import UsageError
 from ..training import records, summary
 from ..training.records import Record
@@ -129,7 +129,7 @@ def _found(item) -> Iterable[Run]:
     if isinstance(item, Record):
         return [of_record(item)]
     if isinstance(item, Path):
-        return [of_folder(item)]
+        return [of_folder(paths.given(item))]
     if isinstance(item, str):
         return _named(item)
     if isinstance(item, Iterable) and not isinstance(item, (bytes, dict)):
@@ -141,7 +141,7 @@ def _found(item) -> Iterable[Run]:
 def _named(name: str) -> Iterable[Run]:
     from . import jobs
 
-    folder = Path(name).expanduser()
+    folder = paths.given(name)
     if "/" in name or (folder / records.NAME).is_file() or folder.name == records.NAME:
         return [of_folder(folder)]
     try:

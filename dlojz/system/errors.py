@@ -1,5 +1,7 @@
 """The errors that a person can act on."""
 
+from .shown import shown
+
 
 class UsageError(Exception):
     """Something the user can mend: one line that says what is wrong and what to do.
@@ -14,6 +16,9 @@ class UsageError(Exception):
         if arguments and isinstance(arguments[0], str) and arguments[0].startswith("Caught "):
             arguments = (arguments[0].rpartition(f"{type(self).__name__}: ")[2].strip(),)
         super().__init__(*arguments)
+
+    def __str__(self) -> str:
+        return shown(super().__str__())
 
     def _render_traceback_(self):
         """What IPython shows in place of the traceback."""

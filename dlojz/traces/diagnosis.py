@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..system.errors import UsageError
+from ..system.shown import shown
 from ..ui import words
 from .advice import MOST as MOSTLY
 from .advice import tries
@@ -82,7 +83,7 @@ class Diagnosis:
         parts = [f"diagnosis: {self.pattern.replace('_', ' ')}: {self.title}", *(f"  {line}" for line in self.evidence)]
         parts += [f"  also: {line}" for line in self.also]
         parts += [f"  try {number}: {line}" for number, line in enumerate(self.next, 1)]
-        return "\n".join(parts + [f"  not known: {line}" for line in self.unknown])
+        return shown("\n".join(parts + [f"  not known: {line}" for line in self.unknown]))
 
 
 def analyse(trace: Trace) -> Facts:

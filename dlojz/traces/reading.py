@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..system import paths
 from ..system.errors import UsageError
 from ..ui import words
 
@@ -182,7 +183,7 @@ def read(path: Path | str) -> Trace:
 
     A file that was cut short is read as far as it goes, and `Trace.notes` says so.
     """
-    path = locate(Path(path).expanduser())
+    path = locate(paths.given(path, "runs/profile-001"))
     source = _Source(path)
     builder = _Builder(path)
     collecting = gc.isenabled()

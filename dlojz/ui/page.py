@@ -6,7 +6,9 @@ import html
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from ..system import paths
 from ..system.errors import UsageError
+from ..system.shown import shown
 
 # A page takes the colours of the notebook it stands in: text has the inherited colour, quiet text is the same but paler.
 BOX = ("max-width: 960px; margin: 6px 0; color: var(--jp-content-font-color1, inherit); line-height: 1.35; font-size: 14px; "
@@ -46,7 +48,7 @@ class View:
     """
 
     def __init__(self, title: str, text: str, page: str | Callable[[], str]):
-        self.title, self.text, self._made = title, text, page
+        self.title, self.text, self._made = title, shown(text), page
 
     @property
     def page(self) -> str:
@@ -58,7 +60,7 @@ class View:
         return self.text
 
     def _repr_html_(self) -> str:
-        return f'<div style="{BOX}">{self.page}</div>'
+        return f'<div style="{BOX}">{shown(self.page)}</div>'
 
     def save(self, file: str | Path) -> Path:
         """Write the view as one HTML file that opens anywhere, without a network. Raises UsageError."""
@@ -68,13 +70,13 @@ class View:
 def write(file: str | Path, views: Sequence[View], title: str) -> Path:
     """Several views as one HTML file. Raises UsageError where it can't be written."""
     body = "\n".join(f"<section>{view._repr_html_()}</section>" for view in views)
-    return write_text(file, PAGE.format(title=html.escape(title), body=body), 'save("report.html")')
+    return write_text(file, PAGE.format(title=html.escape(shown(title)), body=body), 'save("report.html")')
 
 
 def write_text(file: str | Path, text: str, example: str) -> Path:
     """Raises UsageError where it can't be written; ``example``: how to say where to."""
     try:
-        path = Path(file).expanduser()
+        path = paths.given(file, "report.html") if isinstance(file, str) else Path(file).expanduser()
     except TypeError:
         raise UsageError(f"{type(file).__name__} is not a file name: say where to write it, such as {example}") from None
     try:
