@@ -64,9 +64,10 @@ def of_waiting(facts: Facts, pattern: str, scores: dict[str, float], worth: floa
     between = facts.share("between")
     if between >= worth and between > most:
         seconds, whole = words.seconds(facts.shares["between"]), words.seconds(facts.seconds)
-        return Untold([f"{seconds} of the {whole} of {facts.whole} ({words.share(between)}): the GPU stands still between kernels "
-                       "although the next one is queued", "for whom it waits is not in the trace: another stream or process on the "
-                       "same GPU, or launches that were not recorded; many short kernels need some µs between them, too"],
+        return Untold([f"{seconds} of the {whole} of {facts.whole} ({words.share(between)}): the GPU stands still between "
+                       "kernels although the next one is queued", "for whom it waits is not in the trace: another stream or "
+                       "process on the same GPU, or launches that were not recorded; many short kernels need some µs "
+                       "between them, too"],
                       [ALONE, SYSTEM])
     if not pattern and facts.share("compute") < HALF:
         return Untold([f"the GPU computes for {words.share(facts.share('compute'))} of {facts.whole}, and no single wait takes "
