@@ -11,6 +11,7 @@ import sys
 from . import __version__
 from .system.arguments import Parser
 from .system.errors import UsageError
+from .system.shown import say
 
 
 class Verb(Parser):
@@ -158,8 +159,8 @@ def workspace(args) -> int:
 
     folder = args.folder or find()
     for line in workspace.create(folder, args.solved.split(","), args.update):
-        print(line)
-    print(f"The workspace is {folder}")
+        say(line)
+    say(f"The workspace is {folder}")
     return 0
 
 
@@ -239,7 +240,7 @@ def lab_new(args) -> int:
     from .labs.author import new
 
     for line in new(args.lab, args.form):
-        print(line)
+        say(line)
     return 0
 
 
@@ -248,7 +249,7 @@ def lab_sync(args) -> int:
 
     for lab in [catalogue.lab(name) for name in args.labs] or catalogue.labs().values():
         for line in notebooks.sync(lab):
-            print(line)
+            say(line)
     return 0
 
 
@@ -265,9 +266,8 @@ def lab_test(args) -> int:
 
 
 def _print(result) -> int:
-    """Show what a verb returned; letters that this terminal can't show must not stop it."""
-    sys.stdout.reconfigure(errors="replace")
-    print(result, flush=True)
+    """Show what a verb returned."""
+    say(result)
     return 0
 
 
@@ -291,8 +291,7 @@ def doctor(args) -> int:
     from .doctor import doctor
 
     report = doctor()
-    sys.stdout.reconfigure(errors="replace")  # names of folders may hold what this terminal can't show
-    print(report.json() if args.json else report.text(min(120, shutil.get_terminal_size().columns)))
+    say(report.json() if args.json else report.text(min(120, shutil.get_terminal_size().columns)))
     return 1 if report.broken else 0
 
 
@@ -312,18 +311,18 @@ def submit(args) -> int:
     if job is None:
         return 0
     if not job.found:
-        print(f"{job.run}: submitted as job {job.id}. Follow it: dlojz log -f {job.run}", flush=True)
+        say(f"{job.run}: submitted as job {job.id}. Follow it: dlojz log -f {job.run}")
     if not args.wait:
         return 0
     wait([job])
-    print(table([job]))
+    say(table([job]))
     return 0 if job.state == "COMPLETED" else 1
 
 
 def jobs(args) -> int:
     from .jobs import jobs
 
-    print(jobs.text(most=None if args.all else 20))
+    say(jobs.text(most=None if args.all else 20))
     return 0
 
 
@@ -335,19 +334,20 @@ def log(args) -> int:
     name = "err.log" if args.err else "out.log"
     sys.stdout.reconfigure(errors="replace")  # a log may hold what this terminal can't show
     if args.follow and job.state == "PENDING":
-        print(f"[{job.run} is waiting in the queue{f': {job.reason}' if job.reason else ''}]", file=sys.stderr, flush=True)
+        say(f"[{job.run} is waiting in the queue{': ' + ' '.join(job.reason.split()) if job.reason else ''}]", file=sys.stderr)
     shown = False
     for text in follow(job, name, wait=args.follow):
         shown = shown or bool(text)
-        print(text, end="", flush=True)
+        sys.stdout.write(text)  # as the script printed it, with its colours
+        sys.stdout.flush()
     went_wrong = job.state not in ("COMPLETED", "PENDING", "RUNNING")
     if args.follow or not shown or went_wrong:
         # torchrun ends in a long traceback whatever a process ended with, be it that it was told to stop and has saved all.
         report = ". What ends in ChildFailedError above is torchrun's report of it"
         torchrun = report if args.err and "ChildFailedError" in end_of(job.folder / "err.log") else ""
-        print(f"[{job.run} is {job.state}{f': {job.reason}' if job.reason else ''}{torchrun}]", file=sys.stderr)
+        say(f"[{job.run} is {job.state}{': ' + ' '.join(job.reason.split()) if job.reason else ''}{torchrun}]", file=sys.stderr)
     if not args.err and went_wrong and end_of(job.folder / "err.log"):
-        print(f"[its error output: dlojz log --err {job.run}]", file=sys.stderr)
+        say(f"[its error output: dlojz log --err {job.run}]", file=sys.stderr)
     return 0
 
 
@@ -359,9 +359,9 @@ def cancel(args) -> int:
         for job in one if isinstance(one, Group) else [one]:
             if job.status.active:
                 job.cancel()
-                print(f"{job.run}: is being cancelled")
+                say(f"{job.run}: is being cancelled")
             else:
-                print(f"{job.run}: has ended already ({job.state})")
+                say(f"{job.run}: has ended already ({job.state})")
     return 0
 
 
@@ -377,7 +377,7 @@ def _one_job(name: str):
 def sites(args) -> int:
     from .system import sites
 
-    print(sites.table())
+    say(sites.table())
     sites.current()  # raises where the one in use cannot be used
     return 0
 
@@ -387,7 +387,7 @@ def main(argv=None) -> int:
     try:
         return args.run(args)
     except UsageError as error:
-        print(f"dlojz: {error}", file=sys.stderr)
+        say(f"dlojz: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

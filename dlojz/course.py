@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .labs import workspace
 from .system.errors import UsageError
+from .system.shown import say
 from .training import summary
 
 
@@ -22,13 +23,13 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     folder = Path(folder).expanduser().resolve()
     _say(f"workspace {folder}")
     for line in workspace.create(folder):
-        print(line)
+        say(line)
     os.chdir(folder)
 
     _say("doctor")
     from .doctor import doctor
 
-    print(doctor().text(100))
+    say(doctor().text(100))
 
     from .jobs import submit
     from .system.sites import sizes
@@ -40,13 +41,14 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     job = submit(baseline, name="baseline", again=again)
     shown = not job.found
     for text in _follow(job) if shown else ():
-        print(text, end="", flush=True)
+        sys.stdout.write(text)  # as the script prints it, with its colours
+        sys.stdout.flush()
     if job.state != "COMPLETED":
-        print(f"the baseline is {job.state}: {job.reason or job.err.strip()[-500:]}", file=sys.stderr)
+        say(f"the baseline is {job.state}: {job.reason or job.err.strip()[-500:]}", file=sys.stderr)
         return 1
     if not shown:
-        print(summary.text(job.record))
-    print(f"(the run is in {job.folder})")
+        say(summary.text(job.record))
+    say(f"(the run is in {job.folder})")
 
     if jupyter is None:
         jupyter = sys.stdout.isatty() and not os.environ.get("CI")
@@ -77,4 +79,4 @@ def _jupyter(folder: Path) -> int:
 
 
 def _say(title: str) -> None:
-    print(f"\n== {title}", flush=True)
+    say(f"\n== {title}")

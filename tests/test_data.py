@@ -16,7 +16,7 @@ import pytest
 import torch
 import torchvision.transforms.v2.functional as reference
 from patience import LIMIT
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 from torchvision.transforms import RandomResizedCrop
 
@@ -620,3 +620,75 @@ def test_the_command_refuses_with_one_line(tmp_path, capsys, arguments, words):
     assert data.main([str(target), *arguments]) == 2
     said = capsys.readouterr().err
     assert words in said and said.count("\n") == 1 and list(itertools.chain(tmp_path.glob("set/*"))) == []
+
+
+# --- where a file says how the camera was held ----------------------------------------------------------------------------
+
+
+def exif_bytes(turn):
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    return exif.tobytes()
+
+
+def xmp_text(turn, element=False):
+    inside = f"><tiff:Orientation>{turn}</tiff:Orientation></rdf:Description>" if element else f' tiff:Orientation="{turn}"/>'
+    return f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description xmlns:tiff="http://ns.adobe.com/tiff/1.0/"{inside}</x:xmpmeta>'
+
+
+def behind_the_pixels(png, kind, body):
+    chunk = struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+    return png[:-12] + chunk + png[-12:]
+
+
+def profile(name, content):
+    info = PngImagePlugin.PngInfo()
+    info.add_text(f"Raw profile type {name}", f"\n{name}\n{len(content):8}\n{content.hex()}\n", zip=True)
+    return {"pnginfo": info}
+
+
+def itxt(turn):
+    info = PngImagePlugin.PngInfo()
+    info.add_itxt("XML:com.adobe.xmp", xmp_text(turn))
+    return {"pnginfo": info}
+
+
+PLACES = {
+    "jpeg, exif": lambda saved: saved("JPEG", exif=exif_bytes(6)),
+    "jpeg, xmp": lambda saved: saved("JPEG", xmp=xmp_text(6).encode()),
+    "jpeg, xmp in an element": lambda saved: saved("JPEG", xmp=xmp_text(6, element=True).encode()),
+    "jpeg, exif before xmp": lambda saved: saved("JPEG", exif=exif_bytes(6), xmp=xmp_text(3).encode()),
+    "webp, exif": lambda saved: saved("WEBP", exif=exif_bytes(6)),
+    "webp, xmp": lambda saved: saved("WEBP", xmp=xmp_text(6).encode()),
+    "png, eXIf": lambda saved: saved("PNG", exif=exif_bytes(6)),
+    "png, eXIf behind the pixels": lambda saved: behind_the_pixels(saved("PNG"), b"eXIf",
+                                                                   exif_bytes(6).removeprefix(b"Exif\0\0")),
+    "png, ImageMagick's exif": lambda saved: saved("PNG", **profile("exif", exif_bytes(6))),
+    "png, ImageMagick's APP1": lambda saved: saved("PNG", **profile("APP1", exif_bytes(6))),
+    "png, ImageMagick's xmp": lambda saved: saved("PNG", **profile("xmp", xmp_text(6).encode())),
+    "png, xmp": lambda saved: saved("PNG", **itxt(6)),
+    "tiff": lambda saved: saved("TIFF", tiffinfo={0x0112: 6}),
+}
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_a_photo_is_turned_wherever_the_file_says_so(where):
+    pixels = np.zeros((60, 90, 3), np.uint8)
+    pixels[:30, :45] = 255, 0, 0
+
+    def saved(kind, **how):
+        out = io.BytesIO()
+        Image.fromarray(pixels).save(out, kind, **how)
+        return out.getvalue()
+
+    seen = []
+    turned = data.decode_image(PLACES[where](saved), 32, lambda *size: seen.append(size) or (0, 0, *size))
+    assert seen == [(60, 90)], "the crop is of the upright picture"
+    assert [turned[0, y, x].item() > 128 for y, x in ((8, 8), (8, 24), (24, 8), (24, 24))] == [False, True, False, False]
+
+
+@pytest.mark.parametrize("broken", [{"exif": b"Exif\0\0noise"}, {"xmp": b'tiff:Orientation="9"'}, {"xmp": b"\xff" * 50}])
+def test_what_says_nothing_turns_nothing(broken):
+    out = io.BytesIO()
+    Image.new("RGB", (90, 60)).save(out, "JPEG", **broken)
+    data.decode_image(out.getvalue(), 32, lambda width, height: (0, 0, width, height) if width == 90 else pytest.fail("turned"))

@@ -27,6 +27,7 @@ from ..jobs import Job, jobs, script, submission
 from ..jobs.watch import EVERY, Watched, final_text
 from ..system import sites, workspace
 from ..system.errors import UsageError
+from ..system.shown import say
 from ..ui.waiting import Sleeper
 
 # Partitions of Jean Zay that are chosen by name alone: GPUs a node, cores a GPU
@@ -85,9 +86,9 @@ def gpu_jobs_submitter(
             try:
                 (job,) = submission.start([asked], here, *submission.contents(site, [asked], [command]))
             except UsageError as error:
-                print(f"not submitted: {error}")
+                say(f"not submitted: {error}")
                 continue
-            print(f"{job.run}: {_share(asked)}\nSubmitted batch job {job.id}")
+            say(f"{job.run}: {_share(asked)}\nSubmitted batch job {job.id}")
             ids.append(job.id)
     return ids
 
@@ -208,9 +209,9 @@ def display_slurm_queue(name: str | None = None, timestep: float = 5) -> None:
                 sleep(max(EVERY, timestep))
                 rows = watched.look()
             show(final_text(rows))
-        print("\n Done!")
+        say("\n Done!")
     except KeyboardInterrupt:
-        print("Stopped; the jobs keep running")
+        say("Stopped; the jobs keep running")
 
 
 def _display():
@@ -221,13 +222,13 @@ def _display():
 
         def show(text):
             clear_output(wait=True)
-            print(text)
+            say(text)
     else:
         last = [""]
 
         def show(text):
             if text != last[0]:
-                print(text)
+                say(text)
             last[0] = text
 
     return show

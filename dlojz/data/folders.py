@@ -10,11 +10,13 @@ costs next to nothing.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import itertools
 import math
 import os
 import random
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,7 +28,9 @@ from PIL import Image, UnidentifiedImageError
 from torch.nn.functional import interpolate
 from torch.utils.data import Dataset, Sampler, Subset
 
+from ..system import paths
 from ..system.errors import DataError, UsageError
+from ..system.shown import apart, say
 from ..training import records
 from ..training.distributed import Processes
 from . import photos
@@ -36,7 +40,8 @@ LAYOUT = "expected DIR/train/CLASS/*.jpg and DIR/val/CLASS/*.jpg, with the same 
 UNREADABLE = -100  # the label of a validation image that cannot be read: cross_entropy's ignore_index
 MEAN = (0.485, 0.456, 0.406)  # of ImageNet's pixels: red, green, blue, on a scale of 0 to 1
 STD = (0.229, 0.224, 0.225)
-TURNS = {  # what puts a photo upright, by the EXIF tag Orientation
+XMP = re.compile(rb"""tiff:Orientation(?:\s*=\s*["']|>)\s*([1-8])""")
+TURNS = {  # what puts a photo upright, by the tag Orientation
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -57,7 +62,7 @@ def dataset(
 
     Raises UsageError where the folder isn't laid out as train/CLASS/*.jpg and val/CLASS/*.jpg.
     """
-    folder = photos.folder() if str(source) == "photos" else Path(source).expanduser()
+    folder = photos.folder() if str(source) == "photos" else paths.given(source, "photos")
     return ImageFolder(folder, split, image_size, seed, repeat, transform)
 
 
@@ -75,7 +80,7 @@ class ImageFolder(Dataset):
     A file that cannot be read is named once on stderr. In training the next one takes its place; in validation its
     label is -100, which ``cross_entropy`` ignores. More than 1 % of such files, and more than 10, raise DataError.
 
-    Photos are turned the way their EXIF tag says; grey, palette, CMYK and 16-bit images become RGB; transparency is
+    Photos are turned the way their EXIF or XMP tag says; grey, palette, CMYK and 16-bit images become RGB; transparency is
     dropped; images above Pillow's limit of 179 million pixels count as unreadable.
     """
 
@@ -97,7 +102,7 @@ class ImageFolder(Dataset):
         self.seed = seed
         self.repeat = repeat if self.training else 1
         self.transform = transform
-        names, labels = _scan(self.folder, self.classes)
+        names, labels = scan(self.folder, self.classes)
         # Two arrays, not a million tuples: a forked worker that looks at a Python object copies the page it lies in.
         self._names = np.array([os.fsencode(name) for name in names])
         self._labels = np.array(labels)
@@ -155,20 +160,41 @@ class ImageFolder(Dataset):
             return self.transform(image)
 
     def _skip(self, file: int, path: str, error: Exception) -> None:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
-        if isinstance(error, UnidentifiedImageError):  # whose message speaks of a buffer in memory
-            reason = "not an image that Pillow can read"
-        print(f"dlojz.data: skipped {path}: {reason}", file=sys.stderr, flush=True)
+        say_skipped(path, error)
         self._skipped[file] = True
         # A copy: nonzero reads twice, and writes past its result where another worker has marked a file in between.
         skipped = self._skipped.clone().nonzero().flatten().tolist()
-        limit = max(10, len(self._labels) // 100)
+        limit = most_skipped(len(self._labels))
         if len(skipped) > limit:
             named = ", ".join(self._path(file) for file in skipped[:3])
             raise DataError(
                 f"{len(skipped)} of the {len(self._labels)} images in {self.folder} cannot be read, and no more than "
                 f"{limit} are skipped: fix or remove them ({named}, …)"
             ) from None
+
+
+def say_skipped(name: str, error: Exception) -> None:
+    """One line on stderr for an image that cannot be read."""
+    reason = getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, UnidentifiedImageError):  # whose message speaks of a buffer in memory
+        reason = "not an image that Pillow can read"
+    say(f"dlojz.data: skipped {name}: {reason}", file=sys.stderr)
+
+
+def most_skipped(images: int) -> int:
+    """How many of so many images may be unreadable: 1 %, and 10 at least."""
+    return max(10, images // 100)
+
+
+def is_image(name: str) -> bool:
+    """Whether a file of this name counts as an image: one with its extension, and not hidden, as macOS' ._0.jpg is."""
+    return not name.startswith(".") and name.lower().endswith(EXTENSIONS)
+
+
+def class_names(folder: Path) -> list[str]:
+    """The folders in this one that are not hidden, in order. Raises OSError."""
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
 
 
 def _classes(folder: Path) -> list[str]:
@@ -180,26 +206,26 @@ def _classes(folder: Path) -> list[str]:
         if not (folder / split).is_dir():
             raise UsageError(f"{folder} has no folder {split}/; {LAYOUT}")
         try:
-            with os.scandir(folder / split) as entries:
-                found[split] = sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
+            found[split] = class_names(folder / split)
         except OSError as error:
             raise UsageError(f"cannot read {error.filename or folder / split}: {error.strerror}; {LAYOUT}") from None
         if not found[split]:
             raise UsageError(f"{folder / split} holds no class folders; {LAYOUT}")
     odd = sorted(set(found["train"]) ^ set(found["val"]))
     if odd:
-        named = ", ".join(f"{name} only in {'train' if name in found['train'] else 'val'}/" for name in odd[:3])
+        named = ", ".join(f"{said} only in {'train' if name in found['train'] else 'val'}/"
+                          for name, said in list(zip(odd, apart(odd)))[:3])
         raise UsageError(f"{folder} has other classes in train/ than in val/ ({named}{', …' * (len(odd) > 3)}); {LAYOUT}")
     return found["train"]
 
 
-def _scan(folder: Path, classes: list[str]) -> tuple[list[str], list[int]]:
+def scan(folder: Path, classes: list[str]) -> tuple[list[str], list[int]]:
     """File names and labels of a split, sorted. The files themselves are not touched: a set may have millions."""
     names, labels = [], []
     for label, name in enumerate(classes):
         try:
             with os.scandir(folder / name) as entries:
-                files = sorted(e.name for e in entries if e.name.lower().endswith(EXTENSIONS) and e.name[0] != ".")
+                files = sorted(entry.name for entry in entries if is_image(entry.name))
         except OSError as error:
             raise UsageError(f"cannot read {folder / name}: {error.strerror}") from None
         if not files:
@@ -272,14 +298,34 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def _orientation(image: Image.Image) -> int:
-    """How the camera was held, as it wrote into the file: 1 is upright, the others are in TURNS."""
-    if "exif" not in image.info:
+    """How the camera was held, as the file says: 1 is upright, the others are in TURNS. EXIF counts first, then XMP.
+
+    A PNG is loaded for it, for what it says of itself may come behind the pixels. Pillow turns a TIFF while it loads it.
+    """
+    if image.format in ("PNG", "TIFF"):
+        image.load()
+    if image.format == "TIFF":
         return 1
-    try:
-        turn = image.getexif().get(0x0112, 1)
-    except Exception:  # a broken tag is no reason to lose the picture
-        return 1
-    return turn if turn in TURNS else 1
+    exif = image.info.get("exif") or _profile(image, "exif") or _profile(image, "APP1")
+    turn = None
+    if exif:
+        with contextlib.suppress(Exception):  # a broken tag is no reason to lose the picture
+            tags = Image.Exif()
+            tags.load(exif)
+            turn = tags.get(0x0112)
+    if turn is None:
+        xmp = image.info.get("xmp") or image.info.get("XML:com.adobe.xmp") or _profile(image, "xmp") or _profile(image, "APP1")
+        found = XMP.search(xmp.encode(errors="replace") if isinstance(xmp, str) else xmp or b"")
+        turn = int(found[1]) if found else None
+    return turn if isinstance(turn, int) and turn in TURNS else 1
+
+
+def _profile(image: Image.Image, name: str) -> bytes:
+    """What ImageMagick has put into a PNG's text: its name, the number of bytes, and those in hexadecimal."""
+    text = image.info.get(f"Raw profile type {name}")
+    with contextlib.suppress(ValueError):
+        return bytes.fromhex("".join(str(text or "").split()[2:]))
+    return b""
 
 
 # On the device
@@ -376,7 +422,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         photos.make(args.folder, args.images, args.val, args.distinct, args.mean_kb, args.seed)
     except UsageError as error:
-        print(f"dlojz.data: {error}", file=sys.stderr)
+        say(f"dlojz.data: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

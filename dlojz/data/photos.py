@@ -21,6 +21,7 @@ from pathlib import Path
 from ..system import paths
 from ..system.errors import UsageError
 from ..system.machine import cores_allowed
+from ..system.shown import say
 from . import drawing
 
 VERSION = 2  # of the pictures: another one is another folder in the cache
@@ -123,7 +124,7 @@ def made_once(target: Path, make: Callable[[Path], Iterator]) -> Path:
             elif time.monotonic() - since > STALE:
                 _break(lock, seen, token)
             if not told:
-                print(f"dlojz.data.photos: another process makes {target}, waiting for it", file=sys.stderr, flush=True)
+                say(f"dlojz.data.photos: another process makes {target}, waiting for it", file=sys.stderr)
                 told = True
             time.sleep(0.2)
             continue
@@ -208,7 +209,7 @@ def _crew(target: Path, train: int, val: int, quality: float, seed: int) -> Iter
     workers = max(1, min(cores_allowed(), total // 20))
     environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", PYTHONPATH=paths.python_path())
     task = [str(word) for word in (target.absolute(), train, val, quality, seed, workers)]
-    print(f"dlojz.data.photos: drawing {total} pictures with {workers} processes, once", file=sys.stderr, flush=True)
+    say(f"dlojz.data.photos: drawing {total} pictures with {workers} processes, once", file=sys.stderr)
     command = [sys.executable, "-m", "dlojz.data.photos", *task]
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
     crew = [subprocess.Popen([*command, str(number)], **pipes, env=environment) for number in range(workers)]
@@ -242,9 +243,10 @@ def _crew(target: Path, train: int, val: int, quality: float, seed: int) -> Iter
 def _progress(line: str, last: bool = False) -> None:
     """One line that moves on in a terminal; in a log only the last."""
     if sys.stderr.isatty():
-        print(f"\rdlojz.data.photos: {line}", end="\n" if last else "", file=sys.stderr, flush=True)
+        sys.stderr.write(f"\rdlojz.data.photos: {line}" + "\n" * last)
+        sys.stderr.flush()
     elif last:
-        print(f"dlojz.data.photos: {line}", file=sys.stderr, flush=True)
+        say(f"dlojz.data.photos: {line}", file=sys.stderr)
 
 
 def _link(file: Path, name: Path) -> None:

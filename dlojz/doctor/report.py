@@ -8,6 +8,8 @@ import re
 import textwrap
 from dataclasses import asdict, dataclass, field
 
+from ..system.shown import shown
+
 FINE, NOTE, BROKEN = "fine", "worth knowing", "broken"
 
 
@@ -79,7 +81,7 @@ class Report:
                     ]
                 lines.append(f"  {mark:<7}{finding.name:<{names}}  {body[0]}")
                 lines += [" " * left + line for line in body[1:]]
-        return "\n".join([*lines, "", f"{self.verdict} ({self.seconds:.1f} s)"])
+        return shown("\n".join([*lines, "", f"{self.verdict} ({self.seconds:.1f} s)"]))
 
     __repr__ = text
 
@@ -93,7 +95,6 @@ class Report:
                 "findings": [asdict(f) for f in self.findings],
             },
             indent=2,
-            ensure_ascii=False,
             default=str,
         )
 
@@ -110,7 +111,8 @@ class Report:
                 )
         kind = "broken" if self.broken else "fine"
         verdict = f'<p class="{kind}">{html.escape(self.verdict)} <small>({self.seconds:.1f} s)</small></p>'
-        return f'<style>{CSS}</style><div class="dlojz-doctor">{verdict}<table class="findings">{"".join(rows)}</table></div>'
+        table = f'<table class="findings">{"".join(rows)}</table>'
+        return f'<style>{CSS}</style><div class="dlojz-doctor">{verdict}{shown(table)}</div>'
 
 
 def _html(text: str) -> str:

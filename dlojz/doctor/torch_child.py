@@ -29,7 +29,8 @@ def stage(name):
 
 
 def say(line):
-    print(json.dumps(line, default=str), flush=True)
+    sys.stdout.write(json.dumps(line, default=str) + "\n")
+    sys.stdout.flush()
 
 
 def main():

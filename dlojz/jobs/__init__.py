@@ -10,10 +10,11 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..system import suggest, workspace
+from ..system import paths, suggest, workspace
 from ..system.errors import UsageError
 from .job import Group, Job, StillRunning, load, refresh, table, table_html
 from .states import NAME, Status
@@ -34,7 +35,9 @@ class Jobs:
         """The run of that name (``amp-002``), or the latest run called so (``amp``): a `Group` where that was a sweep."""
         if not isinstance(name, str):
             raise UsageError(f"jobs[{name!r}]: give the name of a run, such as jobs[\"amp\"]")
+        name = unicodedata.normalize("NFC", name)  # as runs are named
         runs = self._runs()
+        paths.given(runs / name, "amp")
         plain = bool(name) and "/" not in name and name not in (".", "..")
         if plain and (job := load(runs / name)):
             return refresh([job])[0]

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from ..system import processes, sites
 from ..system.errors import UsageError
+from ..system.shown import shown
 from ..training import records
 from .states import NAME, Request, Status, Unreachable, explained, read_json, update
 
@@ -385,14 +386,14 @@ COLUMNS = ("run", "state", "time", "gpus", "command")
 
 def rows(jobs: Sequence[Job]) -> list[tuple[str, ...]]:
     """What a table shows of each job: run, state, time, GPUs, command with what there is to say about it."""
-    shown = []
+    found = []
     for job in jobs:
         status = job.status
         spent = "" if status.started is None else sites.duration(max(0, (status.ended or time.time()) - status.started))
         place = f" ({status.position})" if status.position else ""
         note = f"  [{status.reason}]" if status.reason and status.state != "COMPLETED" else ""
-        shown.append((job.run, status.state + place, spent, str(job.request.gpus), _one_line(job.command + note, 100)))
-    return shown
+        found.append((job.run, status.state + place, spent, str(job.request.gpus), _one_line(job.command + note, 100)))
+    return found
 
 
 def _one_line(text: str, longest: int) -> str:
@@ -405,7 +406,7 @@ def table(jobs: Sequence[Job]) -> str:
         return "no jobs yet: submit one, such as submit(\"train.py\", name=\"first\")"
     lines = [COLUMNS, *rows(jobs)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+    return shown("\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines))
 
 
 def table_html(jobs: Sequence[Job]) -> str:
@@ -413,7 +414,7 @@ def table_html(jobs: Sequence[Job]) -> str:
         return f"<p>{html.escape(table(jobs))}</p>"
     cells = ["".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row) for row in rows(jobs)]
     head = "".join(f'<th style="text-align:left">{name}</th>' for name in COLUMNS)
-    return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+    return f"<table><tr>{head}</tr>{shown(''.join(f'<tr>{row}</tr>' for row in cells))}</table>"
 
 
 def details(job: Job) -> str:
@@ -432,7 +433,7 @@ def details(job: Job) -> str:
     lines += [f"  {_one_line(job.command, 110)}", f"  {share}, site {asked.site}, job {job.id or '?'}", f"  {job.folder}"]
     if replays := job.content.get("replays"):
         lines.append(f"  nothing ran here: this is the recorded run {replays['run']}")
-    return "\n".join(lines)
+    return "\n".join(shown(line.replace("\n", " ")) for line in lines)
 
 
 def _counted(number: int, word: str, plural: str) -> str:

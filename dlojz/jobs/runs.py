@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from ..system import workspace
+from ..system import paths, workspace
 from ..system.errors import UsageError
 from ..training import records, summary
 from ..training.records import Record
@@ -132,7 +132,7 @@ def _found(item) -> Iterable[Run]:
     if isinstance(item, Record):
         return [of_record(item)]
     if isinstance(item, Path):
-        return [of_folder(item)]
+        return [of_folder(paths.given(item))]
     if isinstance(item, str):
         return _named(item)
     if isinstance(item, Iterable) and not isinstance(item, (bytes, dict)):
@@ -163,7 +163,7 @@ def jobs_of(item) -> list[Job]:
 
 
 def _is_path(name: str) -> bool:
-    folder = Path(name).expanduser()
+    folder = paths.given(name)
     return "/" in name or (folder / records.NAME).is_file() or folder.name == records.NAME
 
 
@@ -171,7 +171,7 @@ def _named(name: str) -> Iterable[Run]:
     from . import jobs
 
     if _is_path(name):
-        return [of_folder(Path(name).expanduser())]
+        return [of_folder(paths.given(name))]
     try:
         return _found(jobs[name])
     except UsageError:

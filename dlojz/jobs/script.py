@@ -29,6 +29,7 @@ from .states import Request
 # --- what was asked for --------------------------------------------------------------------------------------------------
 
 LONGEST_NAME = 64
+MOST = 1_000_000  # GPUs, nodes, cores: more than any machine has
 
 
 def checked_name(name: str) -> str:
@@ -61,6 +62,8 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
         raise UsageError(f"a command is a string such as \"train.py --amp bf16\" (a list of them is a sweep), not {text!r}")
     if "\0" in text:
         raise UsageError("the command holds a NUL character: remove it")
+    if re.search("[\ud800-\udc7f\udd00-\udfff]", text):  # a byte that is no UTF-8 is one of those between
+        raise UsageError(f"the command holds half of a letter ({_short(text)}), which no program can be given: type it anew")
     try:
         argv = shlex.split(text)
     except ValueError:
@@ -120,8 +123,8 @@ def request(site: sites.Site, command: Command, *, name: str | None = None, gpus
         stem = command.argv[1] if command.argv[0] == "-m" else Path(command.argv[0]).stem
         name = re.sub(r"[^\w.+=-]", "-", stem)[:LONGEST_NAME].lstrip("-.+=") or "run"
     for word, value, least in (("gpus", gpus, 0), ("nodes", nodes, 1), ("processes", processes, 1), ("cores", cores, 1)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-            raise UsageError(f"{word}={value!r}: must be a whole number, {least} or more")
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST):
+            raise UsageError(f"{word}={_short(repr(value))}: must be a whole number, {least} or more")
     for word, value in (("account", account), ("partition", partition), ("qos", qos), ("constraint", constraint)):
         if not isinstance(value, str) or not re.fullmatch(r"[\w.@+:&|*()\[\],-]*", value):
             raise UsageError(f"{word}={value!r}: must be a name as Slurm knows it, without blanks or quotes")

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..system.errors import UsageError
+from ..system.shown import say
 from . import script
 from . import slurm_text as text
 from .states import Request, Status, Unreachable, judged, left_exit_code
@@ -173,7 +174,7 @@ def _until_answered(act, found, verb: str):
             if time.monotonic() > end:
                 raise Unreachable(f"{complaint}: {verb} again in a minute, nothing is done twice")
             if not told:
-                print(f"dlojz: {complaint}; trying again for {PATIENCE:.0f} s", file=sys.stderr)
+                say(f"dlojz: {complaint}; trying again for {PATIENCE:.0f} s", file=sys.stderr)
                 told = True
             time.sleep(SETTLE)
             try:

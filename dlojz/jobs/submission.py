@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..system import locks, processes, sites, workspace
 from ..system.errors import UsageError
+from ..system.shown import say
 from . import replay, script
 from .job import NEVER_QUEUED, Group, Job, being_submitted, launcher, load, refresh
 from .states import Request, Unreachable, update, write_json
@@ -48,13 +49,13 @@ def submit(command: str | Sequence[str], name: str | None = None, gpus: int | No
     facts = contents(chosen, asked, checked)
     if dry_run:
         for one, request, known in zip(checked, asked, facts):
-            print(script.explain(request, here / "runs" / f"{request.name}-NNN", **_text_facts(known, one.script)))
+            say(script.explain(request, here / "runs" / f"{request.name}-NNN", **_text_facts(known, one.script)))
         return None
     jobs = start(asked, here, *facts, again=again)
     if any(job.found for job in jobs):
         found = ", ".join(job.run for job in jobs if job.found)
         states = ", ".join(sorted({job.status.state for job in jobs}))
-        print(f"{found} already exists ({states}), so nothing was started; again=True (--again in a shell) runs it again")
+        say(f"{found} already exists ({states}), so nothing was started; again=True (--again in a shell) runs it again")
     result = Group(jobs) if several else jobs[0]
     return result.wait() if wait else result
 

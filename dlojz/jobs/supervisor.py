@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..system import processes
 from ..system.errors import UsageError
+from ..system.shown import say
 from .queue import HEARTBEAT, MARK, Entry, Queue, lock
 from .script import SHORTEST_WARNED, WARNING
 from .states import SAVED, Status, explained, judged, left_exit_code, update
@@ -259,7 +260,7 @@ def _written(file: Path) -> float:
 
 def log(text: str) -> None:
     with contextlib.suppress(OSError):  # a full disk
-        print(time.strftime("%Y-%m-%d %H:%M:%S"), text, flush=True)
+        say(time.strftime("%Y-%m-%d %H:%M:%S"), text)
 
 
 def main(folder: Path) -> int:

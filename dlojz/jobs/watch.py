@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..system.errors import UsageError
+from ..system.shown import say, shown
 from ..training import records
 from ..ui.notebook import plain_wanted
 from ..ui.words import duration
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 EVERY = 2.0  # seconds between two looks; the queue of a cluster serves many people
 TAIL = 15  # lines of a log
 RECENT = 40  # steps from which the time left is told
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
 PLAIN_EVERY = 10.0  # seconds between two lines on the progress of one job
 
 
@@ -215,6 +218,8 @@ def row_of(job: Job, progress: Progress, now: float) -> Row:
 
 
 def _flat(item: Job | Group) -> list[Job]:
+    if not isinstance(item, (Job, Group)):
+        raise UsageError(f"{item!r} is no job: watch a job, a sweep, or a name such as \"amp\"")
     return [item] if isinstance(item, Job) else list(item)
 
 
@@ -226,19 +231,20 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def tail(file: Path, lines: int = TAIL, width: int = 200) -> str:
-    """The last lines of a log, without what torchrun says of a failure. Of a line that was written over (a progress bar) the last
-    state counts."""
+    """The last lines of a log, without colours and what torchrun says of a failure. Of a line that was written over (a progress
+    bar) the last state counts."""
     text = TORCHRUN.sub("", end_of(file))
     if not text:
         return ""
-    shown = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip("\n").split("\n")]
-    return "\n".join(line if len(line) <= width else line[: width - 1] + "…" for line in shown[-lines:])
+    text = COLOUR.sub("", text)
+    last = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip("\n").split("\n")][-lines:]
+    return "\n".join(line if len(line) <= width else line[: width - 1] + "…" for line in last)
 
 
 # --- lines of text -------------------------------------------------------------------------------------------------------
 
 
-def follow_in_lines(watched: Watched, every: float, timeout: float | None, say=print, sleep=time.sleep, clock=time.monotonic):
+def follow_in_lines(watched: Watched, every: float, timeout: float | None, say=say, sleep=time.sleep, clock=time.monotonic):
     """Print a line whenever a job's state changes, and one on its progress now and then, until all have ended."""
     until = None if timeout is None else clock() + timeout
     shown: dict[str, tuple[str, str, float]] = {}
@@ -282,7 +288,7 @@ def row_html(row: Row) -> str:
     colour = COLOURS.get(row.state, FAILED)
     mark = f'<span style="{DOT}; background: {colour}"></span>'
     part = min(1.0, row.done / row.total) if row.total else 0.0
-    run, state, words = html.escape(row.run), html.escape(row.state), html.escape(row.words)
+    run, state, words = (html.escape(shown(each)) for each in (row.run, row.state, row.words))
     cut = CUT if row.active else "overflow-wrap: anywhere"  # lines keep their height while they change
     return (
         '<div style="display: flex; gap: 10px; align-items: baseline; line-height: 22px; font-size: 13px">'
@@ -296,12 +302,12 @@ def row_html(row: Row) -> str:
 
 
 def log_html(text: str, empty: str = "(nothing yet)") -> str:
-    return f'<pre style="{LOG}">{html.escape(text or empty)}</pre>'
+    return f'<pre style="{LOG}">{html.escape(shown(text) or empty)}</pre>'
 
 
 def final_html(rows: Sequence[Row], logs: Sequence[str]) -> str:
     """The table as it stays in the notebook: no widgets, no JavaScript, each log's end behind a fold."""
-    parts = [f'<div style="font-size: 13px; font-weight: 600; margin: 2px 0 6px">{html.escape(summary(rows))}</div>']
+    parts = [f'<div style="font-size: 13px; font-weight: 600; margin: 2px 0 6px">{html.escape(shown(summary(rows)))}</div>']
     for row, text in zip(rows, logs):
         fold = f'<details style="font-size: 12px; opacity: .9"><summary>log</summary>{log_html(text, "(empty)")}</details>'
         parts.append(f'{row_html(row)}<div style="margin-left: 9.8em">{fold}</div>')
@@ -310,4 +316,4 @@ def final_html(rows: Sequence[Row], logs: Sequence[str]) -> str:
 
 def final_text(rows: Sequence[Row]) -> str:
     width = max((len(row.run) for row in rows), default=0)
-    return "\n".join([f"{row.run:<{width}}  {row.state:<9}  {row.words}".rstrip() for row in rows] + [summary(rows)])
+    return shown("\n".join([f"{row.run:<{width}}  {row.state:<9}  {row.words}".rstrip() for row in rows] + [summary(rows)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import threading
 import time
 
@@ -9,6 +10,7 @@ import ipywidgets
 from IPython.display import display
 
 from ..system.errors import UsageError
+from ..system.shown import shown
 from .job import Job, cancel
 from .watch import Row, Watched, final_html, final_text, log_html, row_html, summary, tail
 
@@ -122,7 +124,7 @@ class Table:
         return rows
 
     def _say(self, words: str) -> None:
-        self.head.value = f'<div style="font-size: 13px; font-weight: 600">{words}</div>'
+        self.head.value = f'<div style="font-size: 13px; font-weight: 600">{html.escape(shown(words))}</div>'
 
     def _go_on(self) -> None:
         until = None if self.timeout is None else time.monotonic() + self.timeout

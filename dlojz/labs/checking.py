@@ -26,6 +26,7 @@ from pathlib import Path
 
 from ..system import textfile
 from ..system.errors import UsageError
+from ..system.shown import shown
 from ..system.workspace import emptied
 from . import catalogue, fences, workspace
 from .outcome import CANNOT_CHECK, NOT_ATTEMPTED, SOLVED, WRONG, Outcome
@@ -358,7 +359,7 @@ class Places:
         lines = self.lines.get(event.file, ())
         if not 0 < event.line <= len(lines):
             return f"line {event.line} of {event.file}"
-        return f"line {event.line} of {event.file}, `{textfile.shown(lines[event.line - 1].strip())}`"
+        return f"line {event.line} of {event.file}, `{shown(lines[event.line - 1].strip())}`"
 
     def fence_at(self, event) -> str | None:
         if not event.line or event.file not in self.found:

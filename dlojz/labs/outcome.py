@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
+from ..system.shown import shown
 from ..ui import messages
 
 SOLVED, WRONG, NOT_ATTEMPTED, CANNOT_CHECK = "SOLVED", "WRONG", "NOT_ATTEMPTED", "CANNOT_CHECK"
@@ -44,7 +45,7 @@ class Outcome:
         lines = [self.title, *self.message.splitlines()]
         for label, sentences in (("Verified", self.verified), ("Not verified here", self.unverified)):
             lines += [f"{label}: {sentence}." for sentence in sentences]
-        return "\n  ".join(lines)
+        return shown("\n  ".join(lines))
 
     def _repr_html_(self) -> str:
         colour = COLOURS[self.state]
@@ -52,4 +53,4 @@ class Outcome:
         parts += [f"<div>{messages.linked(line)}</div>" for line in self.message.splitlines()]
         for label, sentences in (("Verified", self.verified), ("Not verified here", self.unverified)):
             parts += [f"<div style='opacity:.75'>{label}: {html.escape(sentence)}.</div>" for sentence in sentences]
-        return f"<div style='border-left:4px solid {colour};padding:2px 10px;margin:4px 0'>{''.join(parts)}</div>"
+        return f"<div style='border-left:4px solid {colour};padding:2px 10px;margin:4px 0'>{shown(''.join(parts))}</div>"

@@ -82,6 +82,8 @@ class Question:
             value = float(text.replace(",", ".") if isinstance(text, str) else text)
         except (TypeError, ValueError, AttributeError):
             value = None
+        except OverflowError:
+            value = math.inf
         if value is None or isinstance(said, bool):
             unit = self.unit if self.unit == "x" else f" {self.unit}" if self.unit else ""
             raise UsageError(f"{said!r} is not a number: answer with one, such as 12.5{unit}")

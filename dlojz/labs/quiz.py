@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..system import suggest, workspace
 from ..system.errors import UsageError
+from ..system.shown import shown
 from ..ui import messages
 from ..ui.notebook import plain_wanted
 from . import catalogue, events, goals, predictions, questions
@@ -152,10 +153,10 @@ class Prediction:
         example = f"{self.lab.prediction.example if self.own else 2.5:g}"
         how = "" if self.value is not None else f'. Keep one with: predict("{self.lab.id}", "{self.question}", {example})'
         how += f", in a shell `dlojz predict {self.lab.id} {example}`" if how and self.own else ""
-        return f"{self.question} ({self.lab.id}) {self.status}{how}"
+        return shown(f"{self.question} ({self.lab.id}) {self.status}{how}")
 
     def _repr_html_(self) -> str:
-        return f'<div style="{messages.BOX}">{messages.headline(self.question)}{html.escape(self.status)}</div>'
+        return f'<div style="{messages.BOX}">{shown(messages.headline(self.question))}{html.escape(self.status)}</div>'
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         if plain_wanted():

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ..system import suggest, textfile, workspace
 from ..system.errors import UsageError
+from ..system.shown import shown
 from ..system.workspace import emptied
 from ..ui import messages
 from ..ui.notebook import plain_wanted
@@ -179,6 +180,8 @@ def hint(lab: str, step: int | None = None) -> messages.Shown:
     last = max((event.get("step", 0) for event in mine), default=0)
     if step is None:
         step = min(last + 1, len(steps))
+    if isinstance(step, bool) or not isinstance(step, int):
+        raise UsageError(f"step={step!r} is no number of a hint: give 1 to {len(steps)}")
     if step > len(steps) and last == len(steps):
         raise UsageError(f"there is no hint {step} of {at.lab.id}: there are {len(steps)}, and you have seen them all")
     kept = step <= last + 1 or events.can_be_kept(at.here)  # else nobody knows how many have been seen
@@ -204,7 +207,7 @@ def diff(lab: str) -> messages.Shown:
         head = f"{name}: {kits.title} ({at.lab.file_of(name)}, lines {yours.first} to {yours.last})"
         same = " The same program." if fences.same(yours.body, kits.body) else ""
         titles = ("yours", "the kit's")
-        texts.append(f"{head}{same}\n{messages.side_by_side(textfile.shown(yours.body), kits.body, titles)}")
+        texts.append(f"{head}{same}\n{messages.side_by_side(shown(yours.body), kits.body, titles)}")
         pages.append(messages.headline(head + same) + messages.side_by_side_html(yours.body, kits.body, titles))
     return messages.Shown("\n\n".join(texts), "".join(pages)).also(lost)
 

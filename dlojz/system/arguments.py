@@ -6,6 +6,7 @@ import argparse
 import shlex
 
 from . import suggest
+from .shown import shown
 
 
 class Parser(argparse.ArgumentParser):
@@ -15,7 +16,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str):
         end = f" See {self.prog} --help" if message.endswith(("?", ".")) else f"; see {self.prog} --help"
-        self.exit(2, f"{self.prog}: {message}{end}\n")
+        self.exit(2, shown(f"{self.prog}: {message}{end}\n"))
 
     def parse_args(self, args=None, namespace=None):
         found, unknown = self.parse_known_args(args, namespace)

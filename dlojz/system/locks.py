@@ -10,6 +10,7 @@ import time
 
 from . import processes
 from .errors import UsageError
+from .shown import say
 
 PATIENCE = 30.0  # seconds: a lock is held for milliseconds, and for some seconds where the disk is slow
 SILENT = 1.5  # seconds after which one who waits is told for what
@@ -31,7 +32,7 @@ def take(handle: int, what: str, patience: float | None = None) -> None:
         if waited > patience:
             raise Held(f"{what} has been locked for {waited:.0f} s by {_held_by(handle)}, then try again")
         if waited > SILENT and not told:
-            print(f"dlojz: waiting for {what}, which is locked by {_name(holder(handle))}", file=sys.stderr, flush=True)
+            say(f"dlojz: waiting for {what}, which is locked by {_name(holder(handle))}", file=sys.stderr)
             told = True
         time.sleep(0.01)
 

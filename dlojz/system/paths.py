@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from .errors import UsageError
+
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -15,6 +17,21 @@ def share(*parts: str) -> Path:
     """
     installed = PACKAGE / "_share"
     return (installed if installed.is_dir() else PACKAGE.parent).joinpath(*parts)
+
+
+def given(path: str | Path, example: str = "runs/amp-001") -> Path:
+    """A path that a person gave. Raises UsageError where no file can be called so."""
+    try:
+        found = Path(path).expanduser()
+        os.lstat(found)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return found
+    except (OSError, TypeError, ValueError, RuntimeError) as error:  # too long; no path at all; NUL, a lone surrogate; ~nobody
+        said = repr(path)
+        said = said if len(said) <= 60 else f"{said[:57]}..."
+        why = getattr(error, "strerror", None)
+        raise UsageError(f"{said} is no path{f' ({why})' if why else ''}: give one such as {example!r}") from None
+    return found
 
 
 def cache() -> Path:

@@ -23,6 +23,7 @@ from pathlib import Path
 from . import paths, suggest, workspace
 from .errors import UsageError
 from .machine import cores_allowed
+from .shown import shown
 
 # --- time limits ---------------------------------------------------------------------------------------------------------
 
@@ -183,7 +184,7 @@ class Site:
         return Path(folder) if folder and "$" not in folder else None
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.description}"
+        return shown(f"{self.name}: {self.description}")
 
 
 _FILLED_IN = ("name", "source")  # fields that are no keys
@@ -303,6 +304,9 @@ def available() -> dict[str, Path]:
 
 def load(name: str) -> Site:
     """The site of that name, or of the .toml file at that path. Raises UsageError."""
+    if not isinstance(name, (str, Path)):
+        raise UsageError(f"site={name!r}: give the name of a site, such as site=\"laptop\"; `dlojz sites` lists them")
+    name = str(name)
     if name.endswith(".toml") or os.sep in name:
         file = Path(name).expanduser().resolve()
     else:
@@ -399,7 +403,7 @@ def table() -> str:
     own = [file for file in files.values() if file.parent != paths.share("slurm", "sites")]
     lines += [f"  ({file.stem} is {file})" for file in own]
     lines.append(f"\nIn use: {name} ({why}). Another one: export DLOJZ_SITE=NAME, or site = \"NAME\" in workspace.toml.")
-    return "\n".join(lines)
+    return shown("\n".join(lines))
 
 
 # --- sinfo ---------------------------------------------------------------------------------------------------------------
@@ -485,7 +489,7 @@ def resolve_scale(scale: str) -> str:
     """The scale that ``auto`` means on this machine; any other is only looked up. Raises UsageError."""
     if scale == "auto":
         return "gpu" if has_gpu() else "laptop"
-    if scale not in _SCALES:
+    if not isinstance(scale, str) or scale not in _SCALES:
         raise UsageError(f"there is no scale {scale!r}: use {', '.join(_SCALES)} or auto")
     return scale
 

@@ -129,8 +129,3 @@ def line_end(line: str) -> str:
 def common_end(text: str) -> str:
     """The line end that most lines have."""
     return "\r\n" if 2 * text.count("\r\n") > text.count("\n") else "\n"
-
-
-def shown(text: str) -> str:
-    """What can be shown of a text that may hold bytes of no encoding."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -2,7 +2,7 @@
 
     trace = traces.read("runs/profile-001")       a run's folder or a file: trace.json.gz, *.pt.trace.json
     facts = traces.analyse(trace)                 who worked, who waited, for whom: `facts.Facts`
-    print(traces.diagnose(trace))                 one of six patterns, its evidence, two things to try
+    print(traces.diagnose(trace))                 one of six patterns or why it is not told, evidence, two things to try
 
 Reading takes about 5 s and 0.25 GB for 200 MB of JSON.
 """

@@ -9,6 +9,8 @@
    tensors many times a step (`READS`), these calls are a synchronisation's, had they been on a GPU; but not where there is more
    between two of them than reading takes (`A_READ`). Where no step is marked, the updates of optimizers are counted in its place.
 4. Else the device works, and the diagnosis is what most of its work waits for: the memory of the card, or arithmetic.
+5. None of them is the answer where the trace lacks what it would rest on (`untold`): the work of the GPU, the calls that queued
+   it, one process alone, or what a GPU waits for that has work queued.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..system.errors import UsageError
+from ..system.shown import shown
 from ..ui import words
 from .advice import MOST as MOSTLY
 from .advice import tries
@@ -26,6 +29,8 @@ from .kernels import ARITHMETIC
 from .products import is_product
 from .reading import Trace
 from .stragglers import beyond, waiting
+from .untold import PATTERN as UNKNOWN
+from .untold import TITLE, Untold, of_waiting, of_what
 
 # The part of a step from which on a wait is the diagnosis. Taking it all away makes a step 1 / (1 - 0.15) = 1.18 times as fast:
 # below that, work on the kernels gains more, and a trace of a few steps is not sure enough.
@@ -65,9 +70,9 @@ GOES_TO = {"loader": "loading and sending batches", "launch": "launches", "synch
 
 @dataclass
 class Diagnosis:
-    """``pattern``: a key of `PATTERNS`; ``title``: what it means; ``share``: the part of a step it takes; ``evidence``: sentences
-    with numbers; ``next``: two things to try; ``also``: other patterns that take a notable part; ``unknown``: what this trace
-    cannot tell; ``scores``: the part of a step that each of the waits takes."""
+    """``pattern``: a key of `PATTERNS`, or `UNKNOWN`; ``title``: what it means; ``share``: the part of a step it takes;
+    ``evidence``: sentences with numbers; ``next``: two things to try; ``also``: other patterns that take a notable part;
+    ``unknown``: what this trace cannot tell; ``scores``: the part of a step that each of the waits takes."""
 
     pattern: str
     title: str
@@ -82,7 +87,7 @@ class Diagnosis:
         parts = [f"diagnosis: {self.pattern.replace('_', ' ')}: {self.title}", *(f"  {line}" for line in self.evidence)]
         parts += [f"  also: {line}" for line in self.also]
         parts += [f"  try {number}: {line}" for number, line in enumerate(self.next, 1)]
-        return "\n".join(parts + [f"  not known: {line}" for line in self.unknown])
+        return shown("\n".join(parts + [f"  not known: {line}" for line in self.unknown]))
 
 
 def analyse(trace: Trace) -> Facts:
@@ -94,12 +99,16 @@ def analyse(trace: Trace) -> Facts:
 
 
 def diagnose(trace: Trace | Facts, on: frozenset[str] = frozenset()) -> Diagnosis:
-    """Which of the six patterns a trace shows. ``on``: switches that need not be tried, since the run had them
-    (`tries.turned_on`)."""
+    """Which of the six patterns a trace shows, or why it does not tell. ``on``: switches that need not be tried, since the run
+    had them (`tries.turned_on`)."""
     facts = trace if isinstance(trace, Facts) else analyse(trace)
     scores = waits(facts)
+    if untold := of_what(facts):
+        return _unknown(untold, facts)
     enough = [name for name, score in scores.items() if score >= threshold(facts, name)]
     pattern = max(enough, key=scores.get, default="")
+    if untold := of_waiting(facts, pattern, scores, WORTH):
+        return _unknown(untold, facts, scores)
     if not pattern:
         pattern = "memory_bandwidth" if by_memory(facts) >= MOST else "arithmetic"
     share = scores[pattern] if pattern in scores else facts.share("compute")
@@ -111,6 +120,12 @@ def diagnose(trace: Trace | Facts, on: frozenset[str] = frozenset()) -> Diagnosi
     if pattern == "launch" and facts.holey and not facts.on_gpu:
         title = A_HOLE
     return Diagnosis(pattern, title, share, EVIDENCE[pattern](facts), tries(pattern, facts, on), also, unknown(facts), scores)
+
+
+def _unknown(untold: Untold, facts: Facts, scores: dict[str, float] | None = None) -> Diagnosis:
+    scores = scores or {}
+    also = [f"{words.share(score)} of {facts.whole} goes to {GOES_TO[name]}" for name, score in scores.items() if score >= ALSO]
+    return Diagnosis(UNKNOWN, TITLE, facts.share("between") if scores else 0.0, untold.why, untold.next, also, scores=scores)
 
 
 def threshold(facts: Facts, pattern: str) -> float:

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..system import paths
 from ..system.errors import UsageError
 from ..ui import words
 
@@ -35,6 +36,11 @@ OVERLAP = 1e-6  # seconds: a step may begin so much before the last one's mark e
 ROUNDING = 5e-10  # seconds: files have nanoseconds, and what ends as the next begins is not around it
 PROCESSES = 1 << 24  # more than any training has
 HUGE = 1e18  # more microseconds, bytes or elements than any run has: what says so is broken
+
+# What only a program with a GPU calls, and kinds of devices whose calls and kernels are not known here.
+LAUNCHES = re.compile(r"Launch|Memcpy|Memset")
+ON_A_GPU = re.compile(r"aten::_?(cudnn|miopen)|nccl:")
+FOREIGN = re.compile(r"(xpu|npu|hpu|mtia|mps|xla|tpu|musa|mlu|maia|privateuse(?:one|1))(?=_|::|$)", re.IGNORECASE)
 
 # Operators whose sizes are kept: products, whose arithmetic can be counted, and collectives, whose bytes can.
 PRODUCTS = frozenset(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution_backward",
@@ -108,7 +114,8 @@ class Step:
 class Trace:
     """A trace read back. ``torn``: why its end is missing, or empty; ``skipped``: events that could not be read; ``odd_steps``:
     marks of steps that take no time or begin inside of another one; ``cut_steps``: steps of which a part is missing. Neither
-    are in ``steps``."""
+    are in ``steps``. ``pids``: the processes whose operators are here; ``foreign``: a kind of device that is not known here, such
+    as ``xpu``."""
 
     path: Path
     calls: list[Call] = field(default_factory=list)
@@ -122,6 +129,8 @@ class Trace:
     odd_steps: int = 0
     cut_steps: int = 0
     end: float = 0.0
+    pids: frozenset = frozenset()
+    foreign: str = ""
 
     @property
     def begin(self) -> float:
@@ -134,12 +143,26 @@ class Trace:
     @property
     def device(self) -> str:
         """The name of the GPU that worked, or ``CPU``."""
-        if not self.work:
+        if self.foreign:
+            return f"a device that is not known here ({self.foreign})"
+        if not self.work and not self.hidden_gpu:
             return "CPU"
-        number = (self.work[0].args or {}).get("device")
+        number = (self.work[0].args or {}).get("device") if self.work else None
         named = [device for device in self.devices if device.get("name") and isinstance(device["name"], str)]
         found = next((device for device in named if device.get("id") == number), named[0] if named else {"name": "a GPU"})
         return found["name"]
+
+    @property
+    def hidden_gpu(self) -> bool:
+        """Whether a GPU worked and nothing of its work is here, as the calls to it and its operators show."""
+        return not self.work and any((call.kind == "cuda" and LAUNCHES.search(call.name)) or (call.kind != "python" and
+                                     ON_A_GPU.match(call.name)) for call in self.calls)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs have kernels here."""
+        found = [(work.args or {}).get("device") for work in self.work if work.kind == "kernel"]
+        return len({number for number in found if type(number) is int})
 
     @property
     def world_size(self) -> int:
@@ -160,6 +183,9 @@ class Trace:
     def notes(self) -> list[str]:
         """What to know before believing the numbers."""
         out = []
+        if len(self.pids) > 1 or self.gpus > 1:
+            what = f"{len(self.pids)} processes" if len(self.pids) > 1 else f"{self.gpus} GPUs"
+            out.append(f"{self.path.name} holds the work of {what}: the numbers are of all together")
         if self.torn:
             out.append(f"{self.path.name} {self.torn}: only its first {self.events:,} events are here, and perhaps not "
                        "those of all its threads")
@@ -182,7 +208,7 @@ def read(path: Path | str) -> Trace:
 
     A file that was cut short is read as far as it goes, and `Trace.notes` says so.
     """
-    path = locate(Path(path).expanduser())
+    path = locate(paths.given(path, "runs/profile-001"))
     source = _Source(path)
     builder = _Builder(path)
     collecting = gc.isenabled()
@@ -356,6 +382,8 @@ class _Builder:
         self.work: list[Work] = []
         self.shapes: dict[str, int] = {}
         self.base: float | None = None
+        self.pids: set = set()
+        self.foreign = ""
         self.events = self.skipped = 0
 
     def add(self, event: dict) -> None:
@@ -370,6 +398,8 @@ class _Builder:
         category = event.get("cat")
         call = CALLS.get(category)
         if call is None and category not in WORK:
+            if not self.foreign and isinstance(category, str) and (found := FOREIGN.match(category)):
+                self.foreign = found[1].lower()
             return
         begin, seconds = float(event["ts"]), float(event.get("dur", 0.0)) * 1e-6
         name, thread = sys.intern(event["name"]), event["tid"]
@@ -388,6 +418,8 @@ class _Builder:
                 keep = {key: args[key] for key in KEPT_OF_CALLS if key in args}
             number = args.get("correlation", 0)
             shape = -1
+            if call == "op" and isinstance(event.get("pid"), (int, str)):
+                self.pids.add(event["pid"])
             if call == "op" and "Input Dims" in args:
                 shape = self.shapes.setdefault(repr(args["Input Dims"]), len(self.shapes))
             self.calls.append(Call(name, call, thread, begin, begin + seconds, number if type(number) is int else 0, keep, shape))
@@ -405,6 +437,9 @@ class _Builder:
         devices, distributed = header.get("deviceProperties"), header.get("distributedInfo")
         trace.devices = [device for device in devices if isinstance(device, dict)] if isinstance(devices, list) else []
         trace.distributed = distributed if isinstance(distributed, dict) else {}
+        names = {call.name for call in self.calls if call.kind == "op"}
+        trace.pids = frozenset(self.pids)
+        trace.foreign = self.foreign or next((found[1].lower() for name in sorted(names) if (found := FOREIGN.match(name))), "")
         trace.calls.sort(key=lambda call: (call.begin, -call.end))
         trace.work.sort(key=lambda work: work.begin)
         trace.steps, trace.odd_steps = _steps(trace.calls)

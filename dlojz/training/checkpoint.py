@@ -30,18 +30,92 @@ def save(path: Path, parts: dict, sums: torch.Tensor, place: dict, procs: distri
 def load(path: Path, parts: dict, sums: torch.Tensor, fixed: dict, rank: int) -> dict:
     """Puts back what `save` wrote, and returns its ``place``; on the CPU first, or every process would take memory on GPU 0.
 
-    ``fixed``: what must be the same as in the run that saved it. Raises UsageError where it is not, or the file is damaged.
+    ``fixed``: what must be the same as in the run that saved it. Raises UsageError where it is not, or the file is damaged, of
+    another script or of another model.
     """
     state = failures.read_safely(path, lambda file: torch.load(file, map_location="cpu", weights_only=True))
+    if wrong := _no_checkpoint(state, parts):
+        raise _refused(path, f"is no checkpoint of this script: {wrong}")
     options.refuse_other(path, state["place"]["same"], fixed)
-    for name, part in parts.items():
-        part.load_state_dict(state[name])
-    mine = state["ranks"][rank]
-    sums.copy_(torch.tensor(mine["sums"]))
-    torch.set_rng_state(mine["random"])
-    if sums.is_cuda:
-        torch.cuda.set_rng_state(mine["random_cuda"])
+    if wrong := _another_model(state, parts):
+        raise _refused(path, wrong)
+    what = "its ranks"
+    try:
+        mine = state["ranks"][rank]
+        random, added = mine["random"], torch.tensor(mine["sums"])
+        if added.shape != sums.shape:
+            raise ValueError(f"{len(added)} sums, not {len(sums)}")
+        for name, part in parts.items():
+            what = f"its {name}"
+            part.load_state_dict(state[name])
+        what = "its random numbers"
+        torch.set_rng_state(random)
+        if sums.is_cuda and mine["random_cuda"] is not None:  # None: saved on a CPU
+            torch.cuda.set_rng_state(mine["random_cuda"])
+    except Exception as error:  # what has the right names may hold anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise _refused(path, f"does not fit this script: {what} cannot be restored ({reason[:200]})") from None
+    sums.copy_(added)
     return state["place"]
+
+
+def _refused(path: Path, why: str) -> UsageError:
+    return UsageError(f"{path} {why}: move it away to start again, or use another --run-dir")
+
+
+def _no_checkpoint(state, parts: dict) -> str:
+    """What tells that a file was not written by `save` for these parts; empty where it was."""
+    if not isinstance(state, dict):
+        return f"it holds a {type(state).__name__}"
+    if state and all(isinstance(value, torch.Tensor) for value in state.values()):
+        return "it holds the weights of a model alone, and a resumed run needs all of its state"
+    missing = [name for name in (*parts, "place", "ranks") if name not in state]
+    if missing:
+        return f"it has no {', no '.join(missing)}"
+    place, ranks = state["place"], state["ranks"]
+    numbers = [place.get(name) for name in ("step", "epoch", "position")] if isinstance(place, dict) else [None]
+    if not all(type(number) is int and number >= 0 for number in numbers) or not isinstance(place.get("same"), dict):
+        return "its place does not say where the training was"
+    if not isinstance(ranks, list) or not all(isinstance(one, dict) for one in ranks):
+        return "its ranks are no list of what each process had"
+    odd = next((name for name in parts if not isinstance(state[name], dict)), "")
+    return f"its {odd} is a {type(state[odd]).__name__}" if odd else ""
+
+
+def _another_model(state: dict, parts: dict) -> str:
+    """What tells that a checkpoint is of another model or another optimizer; empty where it fits."""
+    for name, part in parts.items():
+        there, here = state[name], part.state_dict()
+        if isinstance(part, torch.nn.Module):
+            prefix = next((word for word in ("module.", "_orig_mod.") if any(str(key).startswith(word) for key in there)), "")
+            if prefix and not any(key.startswith(prefix) for key in here):
+                wrapper = "DistributedDataParallel" if prefix == "module." else "torch.compile"
+                return f"holds a {name} in its wrapper, {wrapper}: names begin with {prefix} in the file, and not here"
+            for key in {**here, **there}:
+                then, now = (_kind(tensors.get(key)) for tensors in (there, here))
+                if then != now:
+                    return f"is of another {name}: {key} is {then} in the file and {now} here"
+        elif isinstance(part, torch.optim.Optimizer):
+            groups, mine = there.get("param_groups"), here["param_groups"]
+            if not isinstance(groups, list) or len(groups) != len(mine):
+                many = len(groups) if isinstance(groups, list) else "no"
+                return f"is of another {name}: it has {many} groups of parameters, and {len(mine)} here"
+            for theirs, ours in zip(groups, mine):
+                # Versions of torch add settings; those of another optimizer lack some, too.
+                if set(ours) - set(theirs) and set(theirs) - set(ours):
+                    return f"is of another {name}: it has {', '.join(sorted(set(theirs) - set(ours))[:4])} in the file, and " \
+                           f"{', '.join(sorted(set(ours) - set(theirs))[:4])} here"
+                if len(theirs.get("params", ())) != len(ours["params"]):
+                    return f"is of another {name}: it is for {len(theirs.get('params', ()))} parameters, and for " \
+                           f"{len(ours['params'])} here"
+    return ""
+
+
+def _kind(value) -> str:
+    """A tensor's shape and type of number, in words."""
+    if not isinstance(value, torch.Tensor):
+        return "missing" if value is None else f"a {type(value).__name__}"
+    return f"{'x'.join(map(str, value.shape)) or 'a number'} {str(value.dtype).removeprefix('torch.')}"
 
 
 def nothing_left(path: Path, step: int, total_steps: int) -> bool:

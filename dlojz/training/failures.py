@@ -15,6 +15,7 @@ import traceback
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ..system import shown
 from ..system.errors import NothingToValidate, UsageError
 from . import distributed, lost_ranks, records
 from .records import Writer
@@ -221,10 +222,10 @@ def _end_with(lost: dict[int, str], over: set[int], record: Writer, rank: int) -
 
 
 def say(*text, file=None) -> None:
-    """Print a line at once, in one piece, as others may write to the same log. One that cannot be written (full disk, closed
+    """As `shown.say`, in a training: a line that cannot be written (full disk, closed
     pipe) is no reason to end a training."""
     with suppress(OSError):
-        print(" ".join(map(str, text)) + "\n", end="", file=file or sys.stdout, flush=True)
+        shown.say(*text, file=file)
 
 
 def script() -> str:
@@ -404,7 +405,14 @@ def read_safely(path: Path, read):
     """``read(file)`` of what `write_safely` wrote. Raises UsageError where that is damaged: it happened after the writing."""
     try:
         with open(path, "rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                raise EOFError("it is empty")
             return read(file)
-    except (OSError, RuntimeError, ValueError, EOFError, LookupError, pickle.UnpicklingError) as error:
-        reason = _reason(error)[:100]
+    except MemoryError:
+        raise
+    except Exception as error:  # a file that is damaged makes torch and pickle raise anything
+        reason = _reason(error)[:100] or type(error).__name__
+        if isinstance(error, pickle.UnpicklingError) and "Weights only" in str(error):  # and then how to load it all the same
+            named = re.search(r"GLOBAL (\S+)", str(error))
+            reason = f"it holds objects of Python{f', such as {named[1]},' if named else ''} and not their state alone"
         raise UsageError(f"{path} cannot be read ({reason}): delete it to start again, or use another --run-dir") from None

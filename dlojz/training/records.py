@@ -46,7 +46,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ..system import paths
 from ..system.errors import UsageError
+from ..system.shown import say
 
 NAME = "record.jsonl"
 FLUSH_EVERY = 0.5  # seconds: what a `kill -9` may cost, and how far behind a live view may be
@@ -117,7 +119,8 @@ class Writer:
                 return
             fields["began"] = round(self.began, 3)
         line = json.dumps({"event": event, "time": round(self.clock(), 3), **_plain(fields)}, ensure_ascii=False, allow_nan=False)
-        self._lines.append(line.encode() + b"\n")
+        # A name that is no UTF-8 has lone surrogates, as os.fsdecode puts it: as \\udce9, JSON gives the same back.
+        self._lines.append(line.encode(errors="backslashreplace") + b"\n")
         if flush or event != "step" or self.clock() - self._flushed >= FLUSH_EVERY:
             self.flush()
         if event == "start":
@@ -158,8 +161,8 @@ class Writer:
             if self.failed is None:
                 reason = error.strerror or error
                 with contextlib.suppress(OSError):  # the log may be on the same disk
-                    print(f"dlojz: the record cannot be written ({reason}); the run continues, {self.path} is incomplete.",
-                          file=sys.stderr, flush=True)
+                    say(f"dlojz: the record cannot be written ({reason}); the run continues, {self.path} is incomplete.",
+                        file=sys.stderr)
             self.failed = error
             del self._lines[:-10_000]  # a disk that stays full must not fill the memory instead
         else:
@@ -271,7 +274,7 @@ class Reader:
 
 
 def _file(path: Path | str) -> Path:
-    path = Path(path)
+    path = paths.given(path)
     return path / NAME if path.is_dir() or not path.suffix else path
 
 

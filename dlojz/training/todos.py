@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+from ..system.shown import say
 from . import records
 
 _said: set[str] = set()
@@ -31,5 +32,5 @@ def todo(lab: str) -> None:
     caller = sys._getframe(1)
     file, line = Path(caller.f_code.co_filename).name, caller.f_lineno
     message = f"{lab} is not written yet ({file}, line {line}): this run continues without it"
-    print(f"todo: {message}", flush=True)
+    say(f"todo: {message}")
     records.note("todo", lab=lab, file=file, line=line, message=message)

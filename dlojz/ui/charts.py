@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..system.shown import shown
 from . import palette
 from .axes import (
     FAINT,
@@ -132,11 +133,11 @@ class Chart:
         notes = "".join(f'<div style="opacity: .72; font-size: 13px">{html.escape(note)}</div>' for note in self.notes)
         drawn = self.svg()
         drawn = f'<div style="overflow-x: auto">{drawn}</div>' if self.width > NARROW else drawn
-        return drawn + (legend(self.names) if self.names else "") + notes
+        return shown(drawn + (legend(self.names) if self.names else "") + notes)
 
     def text(self) -> str:
         """The same numbers, for a terminal."""
-        return "\n".join(filter(None, (self.words, *self.notes)))
+        return shown("\n".join(filter(None, (self.words, *self.notes))))
 
     _repr_html_ = html
     __repr__ = text

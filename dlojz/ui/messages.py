@@ -9,7 +9,7 @@ import shutil
 import textwrap
 from urllib.parse import quote
 
-from ..system.textfile import shown
+from ..system.shown import shown
 from .page import dot
 
 # Of marks beside words and lines along them. Words themselves have the notebook's colour, which can be read on any page.

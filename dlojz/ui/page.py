@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from ..system import paths
 from ..system.errors import UsageError
+from ..system.shown import shown
 
 # A page takes the colours of the notebook it stands in: text has the inherited colour, quiet text is the same but paler.
 BOX = ("max-width: 960px; margin: 6px 0; color: var(--jp-content-font-color1, inherit); line-height: 1.35; font-size: 14px; "
@@ -51,7 +53,7 @@ class View:
     following = None
 
     def __init__(self, title: str, text: str, page: str | Callable[[], str]):
-        self.title, self.text, self._made = title, text, page
+        self.title, self.text, self._made = title, shown(text), page
 
     @property
     def page(self) -> str:
@@ -64,7 +66,7 @@ class View:
         return self.text
 
     def _repr_html_(self) -> str:
-        return f'<div style="{BOX}">{self.page}</div>'
+        return f'<div style="{BOX}">{shown(self.page)}</div>'
 
     def _ipython_display_(self) -> None:
         if self.following is None:
@@ -79,13 +81,13 @@ class View:
 def write(file: str | Path, views: Sequence[View], title: str) -> Path:
     """Several views as one HTML file. Raises UsageError where it can't be written."""
     body = "\n".join(f"<section>{view._repr_html_()}</section>" for view in views)
-    return write_text(file, PAGE.format(title=html.escape(title), body=body), 'save("report.html")')
+    return write_text(file, PAGE.format(title=html.escape(shown(title)), body=body), 'save("report.html")')
 
 
 def write_text(file: str | Path, text: str, example: str) -> Path:
     """Raises UsageError where it can't be written; ``example``: how to say where to."""
     try:
-        path = Path(file).expanduser()
+        path = paths.given(file, "report.html") if isinstance(file, str) else Path(file).expanduser()
     except TypeError:
         raise UsageError(f"{type(file).__name__} is not a file name: say where to write it, such as {example}") from None
     try:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import html
 
+from ..system.shown import shown
+
 SMALL = 12  # pixels
 NARROW = 640  # pixels: a wide figure drawn narrower than this could not be read, so it is scrolled
 
@@ -54,4 +56,4 @@ class Svg:
                  f'aria-label="{html.escape(self.label, quote=True)}" '
                  f'style="display: block; width: 100%; {least}max-width: {self.width:g}px; height: auto; font-family: inherit">'
                  f'{"".join(self.parts)}</svg>')
-        return f'<div style="overflow-x: auto">{drawn}</div>' if least else drawn
+        return shown(f'<div style="overflow-x: auto">{drawn}</div>' if least else drawn)

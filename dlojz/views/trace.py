@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..jobs import runs
 from ..jobs.runs import Run
+from ..system import paths
 from ..system.errors import UsageError
 from ..training import records, summary
 from ..ui import charts, page, words
@@ -61,7 +62,7 @@ def facts_of(job) -> tuple[str, Facts | None, list[str]]:
 
     Raises UsageError where there is no such run or file.
     """
-    if isinstance(job, (str, Path)) and is_file(Path(job).expanduser()):
+    if isinstance(job, (str, Path)) and is_file(paths.given(job)):
         found = analysed(Path(job).expanduser())
         return Path(job).name, found, found.notes
     run = runs.one(job)

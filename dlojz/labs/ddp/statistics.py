@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from ... import data
+from ...system.shown import say
 from ...training import distributed, records
 
 BATCH, STEPS, CHANNELS, PIXELS = 4, 12, 16, 32
@@ -122,7 +123,7 @@ def main() -> None:
     everyones = distributed.from_everyone(batches)
     if place.is_main:
         folder = records.run_folder(None, "statistics")
-        print("\n".join(lines), flush=True)
+        say("\n".join(lines))
         content = {"batch": BATCH, "steps": len(batches), "ways": found, "all": of_all(everyones, device)}
         (folder / NAME).write_text(json.dumps(content), encoding="utf-8")
     if place.world_size > 1:
