@@ -82,7 +82,7 @@ def parser() -> Parser:
     verb.set_defaults(run=progress)
 
     verb = verbs.add_parser("lab", help="for authors: make the files of a lab, bring them up to date, prove them")
-    does = verb.add_subparsers(dest="does", metavar="new|sync|test", required=True, parser_class=Verb)
+    does = verb.add_subparsers(dest="does", metavar="new|sync|test|facts", required=True, parser_class=Verb)
     what = does.add_parser("new", help="the files of a new lab, and its notebook")
     what.add_argument("lab", metavar="ID", help="its fences are in files of dlojz/reference, unless one of these is given:")
     form = what.add_mutually_exclusive_group()
@@ -98,7 +98,12 @@ def parser() -> Parser:
     what.add_argument("lab", metavar="ID")
     what.add_argument("--only", action="append", choices=["files", "check", "notebook"], metavar="PART",
                       help="files, check or notebook; may be given twice (default: all three)")
+    what.add_argument("--answer", default="", metavar="WORDS",
+                      help="check only the answers with these words in their first line, and show what it says of each")
     what.set_defaults(run=lab_test)
+    what = does.add_parser("facts", help="what a check can compare in two runs: kinds of facts, and their keys")
+    what.add_argument("kinds", nargs="*", metavar="KIND", help="loss, update, …; left out, all kinds")
+    what.set_defaults(run=lab_facts)
 
     verb = verbs.add_parser("course", help="a workspace with a measured baseline, then JupyterLab")
     verb.add_argument("folder", nargs="?", metavar="DIR", help="left out, the workspace that you are in")
@@ -257,12 +262,18 @@ def lab_test(args) -> int:
     from .labs import proof
 
     wrong = 0
-    for well, line in proof.test(args.lab, args.only or proof.PARTS):
+    for well, line in proof.test(args.lab, args.only or proof.PARTS, args.answer):
         _print(line if well else f"✗ {line}")
         wrong += not well
     what = f"{wrong or 'nothing'} {'thing is' if wrong == 1 else 'things are' if wrong else 'is'} missing or wrong"
-    _print(f"{args.lab}: {what}{' in ' + ' and '.join(args.only) if args.only else ''}")
+    _print(f"{args.lab}: {what}{' in ' + ' and '.join(args.only or ['these answers']) if args.only or args.answer else ''}")
     return 1 if wrong else 0
+
+
+def lab_facts(args) -> int:
+    from .labs import proof
+
+    return _print("\n".join(proof.facts(args.kinds)))
 
 
 def _print(result) -> int:

@@ -12,8 +12,9 @@ from ..system.errors import UsageError
 from . import catalogue, fences, notebooks, skeletons
 
 FORMS = ("function", "script")  # besides the plain one, whose fences are in the reference already
-MEASURE = """job = submit("{script}", name="{id}")  # TODO: its switches
+MEASURE = """job = submit("{script}{short}", name="{id}")  # TODO: its switches
 job"""
+MEASURED = "views.dashboard(job.wait())"  # after the quiz: what a notebook leaves running has not run to completion
 MEASURE_FUNCTION = """import importlib
 
 import torch
@@ -44,7 +45,8 @@ def new(lab: str, form: str = "") -> list[str]:
     for name, content in _files(lab, form, own, files).items():
         made.append(_write(folder / name, content))
     found = catalogue.read(folder)
-    measure = MEASURE_FUNCTION.format(id=lab) if form == "function" else MEASURE.format(id=lab, script=_script(files))
+    measure = MEASURE_FUNCTION.format(id=lab) if form == "function" else MEASURE.format(
+        id=lab, script=_script(files), short=" --test" if _script(files) == "train.py" else "")
     made.append(_write(paths.share("notebooks", notebooks.name_of(found)), _notebook(found, measure)))
     after = f"Next: write what `dlojz lab test {lab}` names; docs/authoring.md says how, with examples."
     return [*made, *notebooks.sync(found), after]
@@ -128,9 +130,10 @@ def _text(file: str) -> str:
 def _notebook(lab: catalogue.Lab, measure: str) -> str:
     links = " and ".join(f"[{file}]({file})" for file in lab.files)
     able = f"{notebooks.ABLE} TODO: what one can do after this lab."
+    submits = "submit(" in measure
     cells = [
         ("markdown", f"{notebooks.heading(lab)}\n\n{able}\n\n{notebooks.times(lab)}"),
-        ("code", f"from dlojz import check, edit, predict, quiz{', submit' if 'submit(' in measure else ''}"),
+        ("code", f"from dlojz import check, edit, predict, quiz{', submit, views' if submits else ''}"),
         ("markdown", "## TODO: what it is worth\n\nTODO: a number or a figure first, then why, in 120 words."),
         ("code", f'predict("{lab.id}", "{lab.prediction.question}")'),
         ("markdown", f"## Write it\n\nEach link of the next cell opens the file where you write. Or open {links} and search for "
@@ -141,6 +144,7 @@ def _notebook(lab: catalogue.Lab, measure: str) -> str:
         ("markdown", "## Measure it"),
         ("code", measure),
         ("code", f'quiz("{lab.id}")'),
+        *([("code", MEASURED)] if submits else []),
         ("markdown", "## Take along\n\nTODO: what to conclude, and the same technique in 15 lines without the kit."),
     ]
     content = [notebooks.cell(f"{lab.id}-{number}", kind, source) for number, (kind, source) in enumerate(cells, 1)]

@@ -128,8 +128,10 @@ def _judge(where: Places, folder: Path, session: Session) -> tuple:
 
 def _judged(where: Places, probe: Probe) -> tuple[str, str]:
     _check_of(where.lab)(probe)
-    for pair in probe.pairs:
+    for place, pair in enumerate(probe.pairs):
         if (refused := _compared(pair, where, probe)) is not None:
+            open_ = [sentence for other in probe.pairs[place:] for sentence in other.sentences]  # several may say the same one
+            probe.verified[:] = [sentence for sentence in probe.verified if sentence not in open_]
             return refused
         probe.verified += pair.sentences
     for run in probe.runs:

@@ -335,8 +335,9 @@ AFTER = """
 import dlojz
 assert {checked!r} <= set(_verdicts), f"checked were {{sorted(_verdicts)}}, expected {checked!r}"
 for _job in dlojz.jobs:
+    assert not _job.refresh().status.active, f"{{_job.run}} has not ended: let a cell wait for it, `job.wait()`"
     _meant = {ends!r}.get(_job.name, "COMPLETED")
-    assert _job.state == _meant, f"{{_job.run}} is {{_job.state}} ({{_job.reason}}), expected {{_meant}}: {{_job.err[-1000:]}}"
+    assert _job.state == _meant, f"{{_job.run}} is {{_job.state}} ({{_job.reason}}), expected {{_meant}}\\n{{_job.err[-1000:]}}"
     _unwritten = [todo["lab"] for todo in _job.record.todos]
     assert not (_unwritten and {solved}), f"{{_job.run}} ran without {{_unwritten}} although all labs are solved"
 """
@@ -390,6 +391,8 @@ def execute(folder: Path, name: str, expected: str, cell_seconds: float = 300, s
     try:
         client.execute(env=env, stderr=subprocess.DEVNULL)  # the kernel's own; what cells write comes otherwise
     except CellExecutionError as error:
+        if at > len(notebook["cells"]):
+            return f"after its last cell: {_first_line(error.evalue)}"
         return f"cell {at} stops with {error.ename}: {_first_line(error.evalue)}"
     except CellTimeoutError:
         return f"cell {at} was still running after {client.timeout:.0f} s"

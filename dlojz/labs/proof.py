@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
 import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -44,7 +46,7 @@ def problems(name: str) -> list[str]:
     found += [str(problem) for problem in wrong] + _poor_stubs(lab, stubs)
     given, wrong = answers.read_answers(*_text(lab, "answers.py"), catalogue.all_fences())
     found += [str(problem) for problem in wrong] + _too_few(lab, given)
-    for read in (lambda: _poor_hints(lab), lambda: _poor_quiz(lab), lambda: _poor_check(lab)):
+    for read in (lambda: _poor_hints(lab), lambda: _poor_quiz(lab), lambda: _poor_check(lab) or _unknown_facts(lab)):
         try:
             found += read()
         except UsageError as error:
@@ -160,6 +162,44 @@ def _poor_check(lab: Lab) -> list[str]:
     return found
 
 
+def _unknown_facts(lab: Lab) -> list[str]:
+    """Rows of check.py for facts that no run has: they would never fit, and nothing would say so."""
+    from .probe import observe
+
+    known_, found = observe.documented(), []
+    for node in ast.walk(ast.parse(_text(lab, "check.py")[0])):
+        if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") not in ("same", "may_differ"):
+            continue
+        for fact in (each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)):
+            kind = max((kind for kind in known_ if f"{fact}.".startswith(f"{kind}.")), key=len, default="")
+            key = fact[len(kind) + 1:].split(".")[0]
+            if kind and (not key or key in ("missing", "extra") or re.search(rf"\b{key}\b", known_[kind])):
+                continue
+            where = f"{lab.folder / 'check.py'}, line {node.lineno}"
+            if kind:
+                found.append(f"{where}: a fact `{kind}` has no `{key}`: `dlojz lab facts {kind}` says what it has")
+            else:
+                near = suggest.hint(fact.split(".")[0], known_)
+                found.append(f"{where}: no fact is called `{fact}`: {near}`dlojz lab facts` lists all")
+    return found
+
+
+def facts(kinds: Collection[str] = ()) -> list[str]:
+    """A paragraph for each of these kinds of facts, or for all: when a run notes it, its keys, and which of them are compared.
+    Raises UsageError where there is none of that name."""
+    from .probe import observe
+
+    known_, compared = observe.documented(), observe.compared()
+    if unknown := next((kind for kind in kinds if kind not in known_), ""):
+        raise UsageError(f"no fact is called {unknown!r}: {suggest.hint(unknown, known_)}There is {', '.join(known_)}")
+    paragraphs = []
+    for kind in kinds or known_:
+        keys = ", ".join(key.replace("~", "") for key in compared.get(kind, ()))
+        text = f"{kind}: {known_[kind].removesuffix('.')}. Compared: {keys or 'no key unless a row names one'}."
+        paragraphs.append(textwrap.fill(text, 110, subsequent_indent="    "))
+    return paragraphs
+
+
 def _todos(lab: Lab) -> list[str]:
     """Where something is still to be written: in all files but the stubs, which say TODO to the trainee."""
     files = [path for path in sorted(lab.folder.glob("*.*")) if path.name != "stub.py" and path.suffix in (".py", ".md", ".toml")]
@@ -210,26 +250,40 @@ def fault(answer: answers.Answer, outcome: Outcome) -> str:
     return "" if "Where to look: " in outcome.message else f"is refused, but not told where to look: {said}"
 
 
-def proofs(name: str) -> Iterator[tuple[str, str]]:
-    """Checks the stub, the solution and all answers of a lab. Yields what was tried and what is wrong with it, empty where
-    nothing is. Each right one is tried with later labs stubbed and, where there are any, with later labs solved."""
+def chosen(name: str, words: str) -> list[answers.Answer]:
+    """The answers of a lab with these words in their first line. Raises UsageError where there is none."""
+    given = catalogue.answers(known(name))
+    found = [answer for answer in given if words in f"{answer.kind}: {answer.words}"]
+    if not found:
+        raise UsageError(f"no answer of {name} has {words!r} in its first line: there is "
+                         + ", ".join(f"`{answer.kind}: {answer.words}`" for answer in given))
+    return found
+
+
+def proofs(name: str, words: str = "") -> Iterator[tuple[str, str, str]]:
+    """Checks the stub, the solution and all answers of a lab; with ``words``, only answers with these in their first line. Yields
+    what was tried, what is wrong with it, empty where nothing is, and what the check said. Each right one is tried with later
+    labs stubbed and, where there are any, with later labs solved."""
     from .checking import run_check
     from .probe import Limits, Session
 
     lab, limits = known(name), Limits(seconds=60)
     kit = answers.Answer("right", "solution", "the kit's solution", "", {}, 0)
     with tempfile.TemporaryDirectory(prefix="dlojz-lab-") as root:
-        workspace.create(Path(root) / "fresh")
-        outcome = run_check(lab.id, Path(root) / "fresh")
-        yield "stub", stub_fault(outcome)
+        if not words:
+            workspace.create(Path(root) / "fresh")
+            outcome = run_check(lab.id, Path(root) / "fresh")
+            yield "stub", stub_fault(outcome), str(outcome)
         with Session(limits) as session:
-            for number, (answer, later) in enumerate(_tries(lab, [kit, *catalogue.answers(lab)])):
+            tried = chosen(name, words) if words else [kit, *catalogue.answers(lab)]
+            for number, (answer, later) in enumerate(_tries(lab, tried)):
                 folder = Path(root) / str(number)
                 folder.mkdir()
                 outcome = run_check(lab.id, laid_out(folder, lab, answer.fences, later), limits, session)
                 where = f"answers.py, line {answer.line}: " if answer.line else ""
                 wrong = fault(answer, outcome)
-                yield answer.kind, wrong and f"{where}`{answer.kind}: {answer.words}`{AROUND[later]} {wrong}"
+                head = f"{where}`{answer.kind}: {answer.words}`{AROUND[later]}"
+                yield answer.kind, wrong and f"{head} {wrong}", f"{head}\n{outcome}"
 
 
 def _tries(lab: Lab, given: Iterable[answers.Answer]) -> Iterator[tuple[answers.Answer, str]]:
@@ -273,8 +327,13 @@ def lint(name: str) -> list[str] | None:
     return [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
 
 
-def test(name: str, only: Collection[str] = PARTS) -> Iterator[tuple[bool, str]]:
-    """All that concerns one lab, as it goes. Yields lines, with False for those that say what is missing or wrong."""
+def test(name: str, only: Collection[str] = PARTS, words: str = "") -> Iterator[tuple[bool, str]]:
+    """All that concerns one lab, as it goes; with ``words``, only its answers with these in their first line. Yields lines, with
+    False for those that say what is missing or wrong. Raises UsageError where there is no such lab or answer."""
+    if words:
+        chosen(name, words)
+        only = ["check"]
+    known(name)
     if "files" in only:
         yield from _tested_files(name)
     try:
@@ -283,7 +342,7 @@ def test(name: str, only: Collection[str] = PARTS) -> Iterator[tuple[bool, str]]
         yield "files" in only, f"check and notebook: not tried, for {shorter(str(error))}"
         return
     if "check" in only:
-        yield from _tested_check(name)
+        yield from _tested_check(name, words)
     if "notebook" in only:
         yield from _tested_notebook(name)
 
@@ -299,12 +358,14 @@ def _tested_files(name: str) -> Iterator[tuple[bool, str]]:
         yield True, "ruff: not installed here, so it was left out" if linted is None else "ruff: nothing"
 
 
-def _tested_check(name: str) -> Iterator[tuple[bool, str]]:
+def _tested_check(name: str, words: str) -> Iterator[tuple[bool, str]]:
     begun, count = time.monotonic(), {"stub": 0, "right": 0, "wrong": 0}
-    for kind, wrong in proofs(name):
+    for kind, wrong, said in proofs(name, words):
         count[kind] += not wrong
         if wrong:
             yield False, wrong
+        elif words:
+            yield True, said
     yield True, (f"check: {'the stub counts as not attempted, ' if count['stub'] else ''}{count['right']} runs of right answers "
                  f"accepted, {count['wrong']} wrong answers refused ({time.monotonic() - begun:.0f} s)")
 

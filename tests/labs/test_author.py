@@ -1,5 +1,6 @@
 """The guide for authors is followed to the letter: what it shows works, on a copy of the kit."""
 
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import pytest
 from dlojz.labs import notebooks, proof
 from dlojz.labs.answers import Answer
 from dlojz.labs.outcome import CANNOT_CHECK, SOLVED, WRONG, Outcome
+from dlojz.labs.probe import observe
 from dlojz.system import paths
 
 GUIDE = (paths.PACKAGE.parent / "docs" / "authoring.md").read_text()
@@ -91,7 +93,7 @@ def test_a_new_lab_is_one_at_once(kit):
     assert '    # >>> evaluation: the "mode"\n    # TODO: the "mode"\n    todo("evaluation")\n' in (work / "train.py").read_text()
     assert "not attempted" in kit.run("check", "evaluation", folder=work, code=3)
     assert "evaluation" in kit.run("progress", folder=work)
-    assert list(work.glob("day*_evaluation.ipynb"))
+    assert "views.dashboard(job.wait())" in next(work.glob("day*_evaluation.ipynb")).read_text(), "it waits for its job"
     assert "is there already" in kit.run("lab", "new", "evaluation", code=2)
 
 
@@ -105,7 +107,7 @@ def test_a_new_lab_in_a_file_that_train_py_imports(kit):
     assert "    # >>> scaled: by images\n    # TODO: by images\n    pass\n" in (work / "optimizers.py").read_text()
     kit.run("solve", "--yes", "scaled", folder=work)
     assert "Verified: TODO: what is so where nothing differs" in kit.run("check", "scaled", folder=work)
-    assert 'submit(\\"train.py\\", name=' in next(work.glob("day*_scaled.ipynb")).read_text()
+    assert 'submit(\\"train.py --test\\", name=' in next(work.glob("day*_scaled.ipynb")).read_text()
 
 
 @pytest.mark.slow
@@ -192,6 +194,8 @@ def test_what_is_missing_is_named_in_a_line_each(kit):
         file.write("\n# wrong: mine\n# >>> amp.update\n# <<< amp.update\n\n# right: yours\n# >>> amp.none\n# <<< amp.none\n")
     with (folder / "check.py").open("a") as file:
         file.write("# TODO: more\n")
+    kit.edit("labs/amp/check.py", '"loss.target"', '"loss.targets"')
+    kit.edit("labs/amp/check.py", '"recorded.loss"', '"recordde.loss", "update.missing", "batch.indices", "model.inputs.mark"')
     with (kit.package / "reference/loading.py").open("a") as file:
         file.write("# >>> amp.more\n# <<< amp.more\n")
     kit.edit("reference/train.py", "    net.eval()\n", "    # >>> ampp.mode\n    net.eval()\n    # <<< ampp.mode\n")
@@ -217,11 +221,14 @@ def test_what_is_missing_is_named_in_a_line_each(kit):
         r"labs/amp/answers.py, line \d+: say what the message of the check must match: `# wrong: mine · expect: REGEX`",
         r"labs/amp/answers.py, line \d+: the fence amp.none is in no file of the reference",
         r"labs/amp/check.py, line \d+: `TODO: more` is still to be written",
+        r"labs/amp/check.py, line \d+: a fact `loss` has no `targets`: `dlojz lab facts loss` says what it has$",
+        r"labs/amp/check.py, line \d+: no fact is called `recordde.loss`: did you mean 'recorded'\? `dlojz lab facts` lists all$",
         r"README.md: its row is .* \| 45 \|: `dlojz lab sync amp` does it",
         r"notebooks/day1_2_amp.ipynb: cell 2 has an output or an execution count",
         r"notebooks/day1_2_amp.ipynb: cell 2 calls solve\(…\): only the trainee does this",
     ):
         assert re.search(rf"(?m)^✗ (dlojz/)?{said}", found), (said, found)
+    assert found.count("no fact is called") == found.count("a fact `") == 1, "the other names are those of facts"
     assert "check and notebook: not tried, for " in found and "things are missing or wrong" in found
 
 
@@ -241,11 +248,39 @@ def test_what_a_check_says_of_an_answer_is_judged():
 
 @pytest.mark.parametrize("words, said", [
     (["lab", "test", "apm"], "there is no lab 'apm': did you mean 'amp'"), (["lab", "sync", "apm"], "there is no lab 'apm'"),
+    (["lab", "test", "apm", "--only", "notebook"], "there is no lab 'apm'"),
+    (["lab", "test", "gpu", "--answer", "mine"], "no answer of gpu has 'mine' in its first line: there is `right: "),
+    (["lab", "facts", "los"], "no fact is called 'los': did you mean 'loss'? There is batch, "),
     (["lab", "test", "amp", "--only", "all"], "There is files, check, notebook"), (["lab"], "new|sync|test"),
     (["lab", "new", "x", "--function", "--script"], "not allowed with"),
 ])
 def test_bad_usage_has_the_exit_code_2(kit, words, said):
     assert said in kit.run(*words, code=2)
+
+
+def test_one_answer_is_tried_and_what_the_check_says_is_shown(monkeypatch):
+    tried = []
+
+    def run_check(lab, folder, limits, session):
+        tried.append((folder / "train.py").read_text())
+        return Outcome(lab, WRONG, "Seen: the model gets images that are on cpu.\nWhere to look: the fence gpu.batch")
+
+    monkeypatch.setattr("dlojz.labs.checking.run_check", run_check)
+    monkeypatch.setattr("dlojz.labs.probe.Session", contextlib.nullcontext)
+    lines = list(proof.test("gpu", words="wrong: images stay"))
+    assert len(tried) == 1 and "images = images.to(" not in tried[0]
+    assert [well for well, _ in lines] == [True, True]
+    assert re.match(r"answers.py, line \d+: `wrong: images stay`\n(.|\n)*images that are on cpu", lines[0][1])
+    assert "1 wrong answers refused" in lines[1][1] and "the stub" not in lines[1][1]
+    assert [well for well, _ in proof.test("gpu", words="right: copies")] == [False, False, True], "later labs stubbed and solved"
+
+
+def test_facts_are_listed_with_their_keys(kit):
+    said = kit.run("lab", "facts", "validation", "overflow")
+    assert said.startswith("validation: loss, accuracy, images. Compared: loss, images.\noverflow: the probe has made ")
+    assert said.endswith("Compared: no key unless a row names one.\n")
+    assert re.findall(r"(?m)^(?:update|loader|model.move)(?=: )", kit.run("lab", "facts")) == ["loader", "model.move", "update"]
+    assert set(observe.compared()) <= set(observe.documented()), "what is compared is documented"
 
 
 def test_a_complete_lab_has_the_exit_code_0(kit):
@@ -258,5 +293,9 @@ def test_a_notebook_that_is_executed_says_what_went_wrong(here):
     code = [notebooks.cell(f"cell-{at}", "code", text) for at, text in enumerate(cells)]
     (here / "mine.ipynb").write_text(json.dumps({"cells": code, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
     assert notebooks.execute(here, "mine.ipynb", "NOT_ATTEMPTED") == "cell 3 stops with ZeroDivisionError: division by zero"
+    code[-1] = notebooks.cell("cell-2", "code", 'from dlojz import submit\nsubmit("train.py --test", name="left")')
+    (here / "mine.ipynb").write_text(json.dumps({"cells": code, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    said = notebooks.execute(here, "mine.ipynb", "NOT_ATTEMPTED")
+    assert said == "after its last cell: left-001 has not ended: let a cell wait for it, `job.wait()`"
     said = notebooks.execute(here, "mine.ipynb", "SOLVED")
     assert said.startswith("cell 2 stops with AssertionError: check('gpu') says NOT_ATTEMPTED, expected SOLVED")

@@ -1,10 +1,11 @@
 """A trainee's run beside the kit's own: what is compared, which files run, what is kept, and the words for what differs."""
 
 import gzip
+from types import SimpleNamespace
 
 import pytest
 
-from dlojz.labs import catalogue, fences, workspace
+from dlojz.labs import catalogue, checking, fences, workspace
 from dlojz.labs.checking import run_check
 from dlojz.labs.outcome import CANNOT_CHECK, SOLVED, WRONG
 from dlojz.labs.probe import Limits, Probe, Session, claim, compare, kept
@@ -121,6 +122,21 @@ def test_a_claim_says_what_it_has_seen():
     both.holds(even, 5)
     trouble = both.trouble()
     assert (trouble.saw, trouble.expected, trouble.look.n) == ("3 is odd", "all is even", 3)
+
+
+def test_what_a_wrong_run_says_too_is_not_verified(monkeypatch):
+    """Several runs may say the same sentence: it is verified where all of them are right."""
+    sentences = [["placed", "once"], ["placed", "late"], ["once more", "once"]]
+    probe = SimpleNamespace(pairs=[SimpleNamespace(sentences=said) for said in sentences], verified=["before"], runs=[])
+    outcomes = iter([None, (WRONG, "Seen: …")])
+    monkeypatch.setattr(checking, "_check_of", lambda lab: lambda probe: None)
+    monkeypatch.setattr(checking, "_compared", lambda *_: next(outcomes))
+    assert checking._judged(SimpleNamespace(lab="gpu"), probe) == (WRONG, "Seen: …")
+    assert probe.verified == ["before"]
+    probe.pairs[2].sentences.pop()
+    probe.verified, outcomes = ["before"], iter([None, (WRONG, "Seen: …")])
+    checking._judged(SimpleNamespace(lab="gpu"), probe)
+    assert probe.verified == ["before", "once"]
 
 
 def test_a_run_that_broke_off_is_judged_by_the_claims_that_say_so_and_then_by_who_waited():

@@ -21,6 +21,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 
 
@@ -35,8 +36,27 @@ def load(name: str):
 def compared() -> dict[str, tuple[str, ...]]:
     """What is compared of each kind of fact, as the texts of the modules say it: torch is not imported here."""
     found = {}
-    for name in names():
-        for node in ast.parse(Path(__path__[0], f"{name}.py").read_text(encoding="utf-8")).body:
+    for module in _texts():
+        for node in module.body:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "COMPARED":
                 found |= ast.literal_eval(node.value)
     return found
+
+
+def documented() -> dict[str, str]:
+    """By kind of fact: when it is noted, and its keys, as the texts of the modules say it at their top."""
+    found: dict[str, str] = {}
+    for module in _texts():
+        kinds: list[str] = []
+        for line in (ast.get_docstring(module) or "").splitlines():
+            if head := re.match(r"((?:``[\w.]+`` *)+)  (.*)", line):
+                kinds, line = re.findall(r"``([\w.]+)``", head[1]), head[2]
+            elif not line.startswith(" "):
+                kinds = []
+            for kind in kinds:
+                found[kind] = f"{found.get(kind, '')} {line.strip()}".strip()
+    return found
+
+
+def _texts() -> list[ast.Module]:
+    return [ast.parse(Path(__path__[0], f"{name}.py").read_text(encoding="utf-8")) for name in names()]
