@@ -31,7 +31,7 @@ def check(probe):
     gpus.holds(seeded, images.mine)
     model.says("three processes have the same parameters after each step; loss and accuracy are those of all images")
     images.says("two processes read each their own part of the images, in another order each epoch; rank 0 alone reports")
-    gpus.says("on three pretended GPUs each process has its own; --sync-bn converts batch norm before the wrap; --seed counts")
+    gpus.says("on three simulated GPUs each process has its own; --sync-bn converts batch norm before the wrap; --seed counts")
     alone.says("one process trains as before")
     probe.unverified += ["several nodes: here processes only believe that they are on three",
                          "NCCL, and that more processes are faster: that takes as many GPUs; look at your runs"]
