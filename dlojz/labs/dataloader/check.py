@@ -17,7 +17,7 @@ BUCKETS = {"padding": "less than half of that: the sequences of a batch have sim
 
 
 def check(probe):
-    # On a pretended GPU, as the script turns pinning off without one. One switch without the next: they may be exchanged.
+    # On a simulated GPU, as the script turns pinning off without one. One switch without the next: they may be exchanged.
     for switches in ("", " --num-workers 1 --pin-memory", " --pin-memory", f" {ALL}"):
         loaders(probe.beside(f"--device cuda{switches}", gpus=1))
     loaders(probe.beside("--device cpu --num-workers 1", ranks=2, solved=["ddp"], when="with 2 processes"))
