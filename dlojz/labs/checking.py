@@ -60,8 +60,7 @@ def _without_running(where: Places, contents: dict[str, textfile.TextFile]) -> t
     if empty := [name for name, content in contents.items() if not content.text.strip()]:
         return CANNOT_CHECK, f"{emptied(empty[0])}."
     if where.not_attempted():
-        first = next(iter(where.lab.fences))
-        return NOT_ATTEMPTED, f"You have not edited its fences yet. The first is {first}, {where.line_of(first)}."
+        return NOT_ATTEMPTED, where.nothing_written()
     for name, content in contents.items():
         if problem := _no_python(name, content):
             return CANNOT_CHECK, problem
@@ -128,9 +127,9 @@ def _judge(where: Places, folder: Path, session: Session) -> tuple:
 
 def _judged(where: Places, probe: Probe) -> tuple[str, str]:
     _check_of(where.lab)(probe)
-    for place, pair in enumerate(probe.pairs):
+    for number, pair in enumerate(probe.pairs):
         if (refused := _compared(pair, where, probe)) is not None:
-            open_ = [sentence for other in probe.pairs[place:] for sentence in other.sentences]  # several may say the same one
+            open_ = {sentence for each in probe.pairs[number:] for sentence in each.sentences}  # it takes all of them to say so
             probe.verified[:] = [sentence for sentence in probe.verified if sentence not in open_]
             return refused
         probe.verified += pair.sentences
@@ -302,6 +301,16 @@ class Places:
     def not_attempted(self) -> bool:
         """Whether all fences, of all files, are as they came."""
         return len(self.untouched_fences()) == len(self.lab.stubs)
+
+    def nothing_written(self) -> str:
+        first = next(iter(self.lab.fences))
+        said = f"You have not edited its fences yet. The first is {first}, {self.line_of(first)}. If you have: is the file saved?"
+        for name, text in self.texts.items():
+            if number := fences.first_change(text, catalogue.reference(name).read_text(encoding="utf-8")):
+                shown = textfile.shown(self.lines[name][number - 1].strip())
+                return (f"{said}\nOutside of the fences {name} is not as it came, first in line {number}, `{shown}`: "
+                        "what you write for this lab goes between the two comments of a fence.")
+        return said
 
     def written(self) -> frozenset[str]:
         """The fences of these files, of all labs, in which no stub stands."""

@@ -169,10 +169,23 @@ def _without(line: str, indent: str) -> str:
 
 def skeleton(text: str) -> str:
     """A file without its fences' bodies, line ends and blanks at ends of lines: the same where only fences were changed."""
-    found, text_lines = find(text), lines(text)
-    for fence in sorted(found.fences.values(), key=lambda each: each.first, reverse=True):
-        del text_lines[fence.first : fence.last - 1]
-    return "\n".join(line.rstrip() for line in text_lines).rstrip()
+    return "\n".join(line for _, line in _outside(text)).rstrip()
+
+
+def first_change(text: str, other: str) -> int | None:
+    """The first line of ``text`` that is not in ``other``, or is elsewhere there, fences' bodies left out; None where there is
+    none. Where lines are missing, the line that took their place."""
+    mine, theirs = _outside(text), _outside(other)
+    for (number, line), (_, kits) in zip(mine, theirs):
+        if line != kits:
+            return number
+    return mine[min(len(theirs), len(mine) - 1)][0] if skeleton(text) != skeleton(other) else None
+
+
+def _outside(text: str) -> list[tuple[int, str]]:
+    """The lines outside of fences' bodies, with their numbers."""
+    inside = {number for fence in find(text).fences.values() for number in range(fence.first + 1, fence.last)}
+    return [(number, line.rstrip()) for number, line in enumerate(lines(text), 1) if number not in inside]
 
 
 def same(one: str, other: str) -> bool:

@@ -94,7 +94,8 @@ def _state(lab: Lab, mine: list[dict], here: Path) -> str:
     if found:
         now = verbs.fingerprint(found)
         checks = [event for event in checks if event.get("fences") != ""]  # there was nothing to read then, and now there is
-        if same := [event for event in checks if event.get("fences") == now and event["outcome"] != "cannot_check"]:
+        same = [event for event in checks if event.get("fences") == now]
+        if same := [event for event in same if event["outcome"] != "cannot_check"] or same[-1:]:
             return WORDS[same[-1]["outcome"]]
         if at.same_as_kit(found):
             return "solved"

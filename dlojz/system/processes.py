@@ -92,6 +92,18 @@ def children(pid: int, among: list[int]) -> list[int]:
     return [other for other in among if (stat := _stat(other)) and stat[1] == pid]
 
 
+def descendants(pid: int) -> list[int]:
+    """All that it has started and adopted, and what these have started: those that have not ended."""
+    if not PROC.joinpath("self").exists():  # macOS
+        return []
+    stats = {int(entry.name): stat for entry in os.scandir(PROC) if entry.name.isdigit() and (stat := _stat(int(entry.name)))}
+    found, parents = [], {pid}
+    while parents:
+        parents = {other for other, stat in stats.items() if stat[1] in parents}
+        found += parents
+    return [other for other in found if stats[other][0] not in "ZX"]
+
+
 def parent_is_among(pid: int, pids: list[int]) -> bool:
     return (stat := _stat(pid)) is not None and stat[1] in pids
 

@@ -73,6 +73,7 @@ class Training:
         self.args, self.run, self.device, self.epoch_lengths = args, run, device, epoch_lengths
         self.parts, self.sums, self._profiled = parts, sums, args.profile
         total_steps = sum(epoch_lengths)
+        records.tell("arguments", args=args)
         self._fixed, path = options.fixed(args, self.procs, total_steps), run / "checkpoint.pt"
         if failures.to_resume(path, args.resume, self.procs.is_main):
             place = checkpoint.load(path, parts, sums, self._fixed, self.procs.rank)

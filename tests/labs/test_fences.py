@@ -256,5 +256,12 @@ def test_lines_that_are_not_one_expression_are_not_the_same():
     assert not fences.same("a\n-b\n", "a - b\n")
 
 
+@pytest.mark.parametrize("text, line", [
+    ("a\n# >>> x\n1\n# <<< x\nb\n", None), ("a\n# >>> x\n1\n2\n# <<< x\nnew\nb\n", 6), ("new\n# >>> x\n# <<< x\nb\n", 1),
+    ("a\n# >>> x\n# <<< x\n", 3), ("a\n# >>> x\n1\n# <<< x\nb\nc\n", 6)])
+def test_the_first_line_that_was_changed_outside_of_fences(text, line):
+    assert fences.first_change(text, "a\n# >>> x\nstub\nof two lines\n# <<< x\nb\n") == line
+
+
 def test_broken_code_is_the_same_as_itself():
     assert fences.same("if (:\n  # x\n", "if  (:\n\n")

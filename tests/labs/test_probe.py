@@ -283,6 +283,27 @@ def test_a_daemon_is_not_left(tmp_path, nothing_left):
     assert not nothing_left()
 
 
+@pytest.mark.parametrize("start", [
+    "import subprocess\nleft = subprocess.Popen(['setsid', 'sleep', '1000'], env={{}}, stdin=-3, stdout=-3, stderr=-3).pid\n"
+    "open({file!r}, 'a').write(f'{{left}} ')\n",
+    "import os\nif os.fork() == 0:\n    os.setsid()\n    open({file!r}, 'a').write(f'{{os.getpid()}} ')\n"
+    "    os.execve('/bin/sleep', ['sleep', '1000'], {{}})\n"])
+def test_a_process_with_an_emptied_environment_is_not_left(tmp_path, shared, start):
+    file = tmp_path / "pids"
+    outcome = run_check("gpu", script(tmp_path, before=start.format(file=str(file))).parent, PLENTY, shared)
+    started = [int(pid) for pid in file.read_text().split()]
+    left = [pid for pid in started if "sleep" in processes.command(pid) and processes.identity(pid)]
+    processes.send(left, signal.SIGKILL)
+    assert outcome.state == SOLVED and started and not left, outcome
+
+
+def test_no_variable_leads_to_the_workspace(tmp_path, shared, monkeypatch):
+    for name in ("PWD", "OLDPWD", "JPY_SESSION_NAME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    with Session() as own:
+        assert not [name for name, value in own._environment().items() if str(tmp_path) in value and name != "TMPDIR"]
+
+
 # ------------------------------------------------------------------------------------------------- it harms what watches it
 def test_closes_every_file(tmp_path, shared):
     outcome = run_check("gpu", script(tmp_path, before="import os; os.closerange(3, 500)\n").parent, PLENTY, shared)
@@ -303,6 +324,17 @@ def test_the_helper_process_is_stopped(tmp_path, nothing_left, monkeypatch):
     begun = time.monotonic()
     outcome = run_check("gpu", script(tmp_path, before=code).parent, Limits(seconds=4))
     assert outcome.state == CANNOT_CHECK and "does not answer" in outcome.message and time.monotonic() - begun < 60, outcome
+    assert not nothing_left()
+
+
+def test_the_helper_process_is_stopped_before_it_begins_a_run(tmp_path, nothing_left, monkeypatch):
+    monkeypatch.setattr(session, "ANSWER_BEGIN", 1.0)
+    with Session() as stopped:
+        stopped.ready()
+        os.kill(stopped._host.pid, signal.SIGSTOP)
+        run = stopped.start(tmp_path, "train.py", [])
+        with pytest.raises(session.HostLost, match="does not answer"):
+            stopped.wait(run)
     assert not nothing_left()
 
 

@@ -98,11 +98,29 @@ def test_the_most_specific_row_that_fits_and_the_first_step_that_differs():
 
 
 def test_what_no_row_names_is_refused_with_its_name_and_step():
-    both = pair([("torch", 0, {"flags": 1})], [("torch", 0, {"flags": 2})])
+    both = pair([("ended", 0, {"status": 1})], [("ended", 0, {"status": 2})])
     trouble = both.trouble()
-    assert trouble.saw == "`script.py`, before the first step: `torch.flags` is 1" and not trouble.named
+    assert trouble.saw == "`script.py`, before the first step: `ended.status` is 1" and not trouble.named
     assert pair([("n", 3, {})], [("saved", 2, {}), ("n", 3, {})]).trouble().saw == "`script.py`, step 2: no `saved`"
     assert pair([("n", 2, {})], [("n", 3, {})]).trouble() is None, "a kind of fact that nobody compares"
+
+
+def test_what_any_fence_may_break_has_words_of_its_own():
+    flags = {"default dtype": "float32", "threads": 1}
+    kits = [("torch", 0, {"flags": flags}), ("recorded", 1, {"accuracy": 0.5}), ("arguments", 1, {"args": {"lr": 0.1}})]
+    for place, changed, saw in (
+            (0, {"flags": flags | {"threads": 2}}, "before the first step: torch's setting `threads` is 2"),
+            (1, {"accuracy": 0.25}, "step 1: the accuracy that goes into the record is 0.25"),
+            (2, {"args": {"lr": 0.2}}, "step 1: at the end of the training `args.lr` is 0.2")):
+        mine = [(what, step, changed if number == place else given) for number, (what, step, given) in enumerate(kits)]
+        trouble = pair(mine, kits).trouble()
+        assert trouble.saw == f"`script.py`, {saw}" and not trouble.named
+
+
+def test_a_setting_is_named_and_not_the_crash_that_it_leads_to():
+    both = pair([("torch", 0, {"flags": {"default device": "cuda:0"}})], [("torch", 0, {"flags": {"default device": "cpu"}})])
+    both.mine._ended = ending({"line": 4, "file": "script.py"}, "error", "stops with RuntimeError: Found no NVIDIA driver")
+    assert both.trouble().saw == "`script.py`, before the first step: torch's setting `default device` is cuda:0"
 
 
 def test_a_run_that_exits_early():
@@ -273,7 +291,7 @@ def test_a_fact_that_no_row_names(folder, host, cache):
     write(folder, "channels_last.model", "if args.channels_last:\n    net = net.to(memory_format=torch.channels_last)\n"
                                          "torch.set_num_threads(3)\n")
     outcome = run_check("channels_last", folder, PLENTY, host)
-    assert outcome.state == WRONG and "`torch.flags` is" in outcome.message and "threads: 3" in outcome.message, outcome
+    assert outcome.state == WRONG and "torch's setting `threads` is 3" in outcome.message, outcome
     assert "Where to look: the fence channels_last.model" in outcome.message
 
 

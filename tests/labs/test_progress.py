@@ -155,6 +155,18 @@ def test_a_file_that_is_back_can_be_checked(here, verdict_of_check):
     assert state() == "can't be checked"
 
 
+def test_what_the_check_could_not_check_is_not_solved(here, verdict_of_check):
+    """Also where the fences hold the kit's own code: what surrounds them may be broken."""
+    verbs.solve("amp", yes=True)
+    assert state() == "solved"
+    verdict_of_check("CANNOT_CHECK")
+    verbs.check("amp")
+    assert state() == "can't be checked"
+    verdict_of_check("SOLVED")
+    verbs.check("amp")
+    assert state() == "solved"
+
+
 def test_a_reset_begins_anew(here):
     found = standing(catalogue.lab("amp"), happened(check("solved"), {"event": "reset"}), here)
     assert found.state == "not checked"

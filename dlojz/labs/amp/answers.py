@@ -116,18 +116,6 @@ scaler.step(optimizer)
 scaler.update()
 # <<< amp.update
 
-# wrong: accumulate for group · expect: step 4: apart from the scale, the loss is multiplied by 0.3333.*number of batches.*`scaler.scale\(loss / args
-# >>> amp.backward
-scaler.scale(loss / args.accumulate).backward()
-# <<< amp.backward
-
-# wrong: always on · expect: `train.py --clip-grad 0.5 --device cpu`, step 1: the layer stem.0 \(Conv2d\) computes in bfloat16.*amp.forward
-# >>> amp.forward
-with torch.autocast(device.type, dtype=amp_dtype):
-    outputs = model(images)
-    loss = criterion(outputs, labels)
-# <<< amp.forward
-
 # wrong: backward inside · expect: autocast is on while the backward pass runs.*the fence amp.forward
 # >>> amp.forward
 with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
@@ -155,30 +143,10 @@ with torch.autocast("cuda", dtype=amp_dtype, enabled=amp_dtype is not None):
     loss = criterion(outputs, labels)
 # <<< amp.forward
 
-# wrong: forward not in autocast · expect: --amp bf16.*\(Conv2d\) computes in float32.*amp.forward
-# >>> amp.forward
-outputs = model(images)
-loss = criterion(outputs, labels)
-# <<< amp.forward
-
-# wrong: fp16 is bf16 · expect: --amp fp16.*\(Conv2d\) computes in bfloat16
-# >>> amp.forward
-with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.amp != "off"):
-    outputs = model(images)
-    loss = criterion(outputs, labels)
-# <<< amp.forward
-
 # wrong: group forgotten · expect: apart from the scale, the loss is multiplied by 1 .*the number of batches.*`scaler.scale\(loss\)
 # >>> amp.backward
 scaler.scale(loss).backward()
 # <<< amp.backward
-
-# wrong: loss in half · expect: the loss is computed in bfloat16.*`loss = criterion
-# >>> amp.forward
-with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
-    outputs = model(images)
-loss = criterion(outputs, labels)
-# <<< amp.forward
 
 # wrong: loss not scaled · expect: `backward\(\)` starts from the unscaled loss.*amp.backward
 # >>> amp.backward
@@ -190,38 +158,12 @@ if args.clip_grad:
 optimizer.step()
 # <<< amp.update
 
-# wrong: loss stays scaled · expect: --amp fp16.*step 1: the loss goes into the record as .*the variable `loss` stays
-# >>> amp.forward
-with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
-    outputs = model(images)
-    loss = criterion(outputs, labels)
-loss = scaler.scale(loss)
-# <<< amp.forward
-# >>> amp.backward
-(loss / group).backward()
-# <<< amp.backward
-
-# wrong: not clipped · expect: norm of the gradients that the optimizer gets is 1.59, .*the norm is 0.5
-# >>> amp.update
-scaler.step(optimizer)
-scaler.update()
-# <<< amp.update
-
 # wrong: optimizer steps itself · expect: gradients that the optimizer gets is .*6.55e\+04 times.*unscaled.*`optimizer.step\(\)`
 # >>> amp.update
 if args.clip_grad:
     nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
 optimizer.step()
 scaler.update()
-# <<< amp.update
-
-# wrong: scale never changes · expect: step 3: the scale is 1 times that of the first step.*backs off.*amp.update
-# >>> amp.update
-if args.clip_grad:
-    scaler.unscale_(optimizer)
-    nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
-scaler.step(optimizer)
-scaler.update(2.0**16)
 # <<< amp.update
 
 # wrong: scaler with bf16 · expect: --amp bf16.*the scaler is switched on.*`scaler = 
@@ -248,3 +190,46 @@ scaler = torch.amp.GradScaler(device.type, enabled=amp_dtype is torch.float16)
 if amp_dtype is torch.float16:
     net.half()
 # <<< amp.dtype
+
+# wrong: for the cpu only · expect: --amp bf16 --device cuda.*computes in float32; the autocast around it is for cpu.*amp.forward
+# >>> amp.forward
+with torch.autocast("cpu", dtype=amp_dtype, enabled=amp_dtype is not None):
+    outputs = model(images)
+    loss = criterion(outputs, labels)
+# <<< amp.forward
+
+# wrong: scaler made each step · expect: step 3: the scale is 1 times that of the first step.*backs off.*the fence amp.backward
+# >>> amp.backward
+scaler = torch.amp.GradScaler(device.type, enabled=args.amp == "fp16")
+scaler.scale(loss / group).backward()
+# <<< amp.backward
+
+# wrong: schedule steps too · expect: step 1: the schedule of the learning rate takes one step too many.*the fence amp.update
+# >>> amp.update
+if args.clip_grad:
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(net.parameters(), args.clip_grad)
+scaler.step(optimizer)
+scaler.update()
+scheduler.step()
+# <<< amp.update
+
+# wrong: clipped by value · expect: gradients are clipped by value.*so that the norm is the limit.*the fence amp.update
+# >>> amp.update
+if args.clip_grad:
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_value_(net.parameters(), args.clip_grad)
+scaler.step(optimizer)
+scaler.update()
+# <<< amp.update
+
+# wrong: divided in one of two branches · expect: --accumulate 3 --device cpu`, step 1: .*multiplied by 0.1111.*the fence amp.forward
+# >>> amp.forward
+if args.amp != "off":
+    with torch.autocast(device.type, dtype=amp_dtype):
+        outputs = model(images)
+        loss = criterion(outputs, labels)
+else:
+    outputs = model(images)
+    loss = criterion(outputs, labels) / group
+# <<< amp.forward

@@ -2,6 +2,7 @@
 
 RUNS = {  # the simplest first; updates from three batches and from one that is left, as the lab ddp_advanced makes them
     "--clip-grad 0.5": {},  # the gradients of the probe's first step are larger
+    "--accumulate 3": {"solved": ["ddp_advanced"]},
     "--amp bf16 --accumulate 3": {"solved": ["ddp_advanced"]},
     "--amp fp16 --accumulate 3": {"solved": ["ddp_advanced"]},
     "--amp fp16 --clip-grad 0.5": {"overflow_at": 2},
@@ -15,6 +16,8 @@ def check(probe):
         pairs = [probe.beside(f"{switches} --device {device}", spy=SPIED, **options) for switches, options in RUNS.items()]
         for both in pairs:
             table(both)
+    for switches in ("--amp bf16", "--amp fp16"):
+        table(probe.beside(f"{switches} --device cuda", gpus=1, solved=["gpu"], spy=SPIED))
     if probe.gpus:
         moved = all(map(probe.written, ("gpu.device", "gpu.model", "gpu.batch")))
         said = "all of this on the CPU and on a GPU of this machine" if moved else \

@@ -127,14 +127,6 @@ return lam, partner, torch.from_numpy(rng.random((count, 2), dtype="float32"))
 return cutmix(images, targets, box, partner)
 # <<< augmentation.cutmix_batch
 
-# wrong: area for a side · expect: `boxes`, lambda 0.75.*\[\[18, 12, 30, 20\]\](.|\n)*with 1 - lam of the area(.|\n)*\[\[12, 8, 36, 24\]\](.|\n)*augmentation.boxes
-# >>> augmentation.boxes
-size = torch.tensor([width, height])
-half = (1 - lam)[:, None] * size / 2
-corners = torch.stack([centres * size - half, centres * size + half], 1).round().long()
-return corners.clamp(min=torch.zeros_like(size), max=size).flatten(1)
-# <<< augmentation.boxes
-
 # wrong: floats for uint8 · expect: `mixup`, 6 uint8 images: the batch of images is float32(.|\n)*uint8(.|\n)*augmentation.mixup
 # >>> augmentation.mixup
 share = lam[:, None, None, None]
@@ -157,14 +149,6 @@ for i, ((left, top, right, bottom), j) in enumerate(zip(box.tolist(), partner.to
 return images, soft
 # <<< augmentation.cutmix
 
-# wrong: labels forgotten · expect: `cutmix_batch`, 2 float32 images: the batch of soft labels is \[\[1, 0\], \[0, 1\]\](.|\n)*as much as the pixels(.|\n)*augmentation.cutmix_batch
-# >>> augmentation.cutmix_batch
-left, top, right, bottom = box[:, :, None, None].unbind(1)
-y, x = (torch.arange(size, device=box.device) for size in images.shape[2:])
-inside = (left <= x) & (x < right) & (top <= y[:, None]) & (y[:, None] < bottom)
-return torch.where(inside[:, None], images[partner], images), targets
-# <<< augmentation.cutmix_batch
-
 # wrong: labels of another mix · expect: its pixels other ones(.|\n)*one and the same call(.|\n)*augmentation.batch
 # >>> augmentation.batch
 if mixer is not None:
@@ -179,15 +163,6 @@ size = torch.tensor([width, height])
 half = (1 - lam).sqrt()[:, None] * size / 2
 return torch.stack([centres * size - half, centres * size + half], 1).round().long().flatten(1)
 # <<< augmentation.boxes
-
-# wrong: on the cpu · expect: stops with RuntimeError: Expected all tensors to be on the same device(.|\n)*the fence augmentation.cutmix_batch
-# >>> augmentation.cutmix_batch
-left, top, right, bottom = box[:, :, None, None].unbind(1)
-y, x = torch.arange(images.shape[2]), torch.arange(images.shape[3])
-inside = (left <= x) & (x < right) & (top <= y[:, None]) & (y[:, None] < bottom)
-replaced = ((right - left) * (bottom - top))[:, 0] / images[0, 0].numel()
-return torch.where(inside[:, None], images[partner], images), (1 - replaced) * targets + replaced * targets[partner]
-# <<< augmentation.cutmix_batch
 
 # wrong: one lambda · expect: `draw`, alpha 0.2: lambda is the same for all images(.|\n)*augmentation.draw
 # >>> augmentation.draw
@@ -205,23 +180,6 @@ return v2.TrivialAugmentWide()
 partner = torch.tensor(rng.integers(0, count, count))
 return torch.tensor(rng.beta(alpha, alpha, count)).float(), partner, torch.tensor(rng.random((count, 2))).float()
 # <<< augmentation.draw
-
-# wrong: read after written · expect: `cutmix`, 6 float32 images: the batch of images is .*the partner as it came in(.|\n)*augmentation.cutmix
-# >>> augmentation.cutmix
-mixed, soft = images.clone(), targets.clone()
-for i, ((left, top, right, bottom), j) in enumerate(zip(box.tolist(), partner.tolist())):
-    mixed[i, :, top:bottom, left:right] = mixed[j, :, top:bottom, left:right]
-    replaced = (right - left) * (bottom - top) / images[i, 0].numel()
-    soft[i] = (1 - replaced) * targets[i] + replaced * targets[j]
-return mixed, soft
-# <<< augmentation.cutmix
-
-# wrong: rounded twice · expect: `mixup`, 6 uint8 images: the batch of images is \d+ at .*rounded once(.|\n)*augmentation.mixup
-# >>> augmentation.mixup
-share = lam[:, None, None, None]
-mixed = (share * images).to(images.dtype) + ((1 - share) * images[partner]).to(images.dtype)
-return mixed, lam[:, None] * targets + (1 - lam[:, None]) * targets[partner]
-# <<< augmentation.mixup
 
 # wrong: same in each epoch · expect: several batches are mixed in the same shares(.|\n)*in a later epoch(.|\n)*augmentation.batch
 # >>> augmentation.batch
@@ -246,13 +204,4 @@ return hard * (1 - smoothing) + smoothing / classes
 share = lam[:, None, None, None]
 mixed = share * images + (1 - share) * images[partner]
 return mixed.round().to(images.dtype), lam[:, None] * targets + (1 - lam[:, None]) * targets[partner]
-# <<< augmentation.mixup
-
-# wrong: mixup in a loop · expect: `mixup` takes \d+ times as many operations(.|\n)*no loop over images(.|\n)*augmentation.mixup
-# >>> augmentation.mixup
-others, mixed = images[partner], []
-for i in range(len(images)):
-    one = lam[i] * images[i] + (1 - lam[i]) * others[i]
-    mixed.append(one if images.is_floating_point() else one.round())
-return torch.stack(mixed).to(images.dtype), lam[:, None] * targets + (1 - lam[:, None]) * targets[partner]
 # <<< augmentation.mixup

@@ -35,7 +35,7 @@ def table(both):
               expected="from the first layer to the last, all tensors have the format of the images",
               claim="the format stays the same: no layer gets or returns another one")
     both.same("model.values", look=model,
-              saw="the model's weights have changed since it was built, in value or in order",
+              saw="the model's weights, in value or in order, are different from those of the kit's run",
               expected="each weight keeps its value and its place in the tensor: only the order in memory changes")
     both.same("model.frozen", look=model, saw="{mine} of the model's parameters have requires_grad=False",
               expected="all parameters are trained, as before")

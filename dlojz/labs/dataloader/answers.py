@@ -63,16 +63,6 @@ import random
 get_worker_info().dataset.rng = np.random.default_rng([worker, random.getrandbits(32)])  # torch has seeded it for this worker
 # <<< dataloader.seed
 
-# wrong: a rest in each part · expect: batches smaller than 7 is 2(.|\n)*1 at most(.|\n)*dataloader.buckets
-# >>> dataloader.buckets
-order = torch.randperm(len(lengths), generator=generator).tolist()
-batches = []
-for begin in range(0, len(order), 1000):
-    part = sorted(order[begin : begin + 1000], key=lambda index: lengths[index])
-    batches += [part[at : at + batch_size] for at in range(0, len(part), batch_size)]
-batches = [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
-# <<< dataloader.buckets
-
 # wrong: always together · expect: another epoch gives is 100% of the batches(.|\n)*dataloader.buckets
 # >>> dataloader.buckets
 alike = sorted(range(len(lengths)), key=lambda index: lengths[index])
@@ -87,13 +77,6 @@ for first in range(0, len(order), part):
     alike = sorted(order[first : first + part], key=lambda index: lengths[index])
     batches += [alike[begin : begin + batch_size] for begin in range(0, len(alike), batch_size)]
 batches = [batches[number] for number in torch.randperm(len(batches)).tolist()]
-# <<< dataloader.buckets
-
-# wrong: mixed again · expect: padding is \d+% of the batches, and 53% of random ones(.|\n)*similar lengths(.|\n)*dataloader.buckets
-# >>> dataloader.buckets
-order = sorted(order, key=lambda index: lengths[index])
-order = [order[number] for number in torch.randperm(len(order), generator=generator).tolist()]
-batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
 # <<< dataloader.buckets
 
 # wrong: mixing forgotten · expect: random in parts of the epoch alone(.|\n)*mixed over the whole epoch(.|\n)*dataloader.buckets
@@ -116,20 +99,6 @@ if args.num_workers:
     loading = {"num_workers": args.num_workers, "pin_memory": args.pin_memory, "persistent_workers": args.persistent_workers,
                "prefetch_factor": args.prefetch_factor}
 # <<< dataloader
-
-# wrong: prefetch ignored · expect: prefetch_factor=2\.\nExpected.*prefetch_factor=3(.|\n)*the fence dataloader,
-# >>> dataloader
-loading = {"num_workers": args.num_workers, "pin_memory": args.pin_memory, "persistent_workers": args.persistent_workers}
-# <<< dataloader
-
-# wrong: rest left out · expect: of the 1003 sequences that never come is 2(.|\n)*dataloader.buckets
-# >>> dataloader.buckets
-part, batches = 50 * batch_size, []
-for first in range(0, len(order), part):
-    alike = sorted(order[first : first + part], key=lambda index: lengths[index])
-    batches += [alike[begin : begin + batch_size] for begin in range(0, len(alike) - batch_size + 1, batch_size)]
-batches = [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
-# <<< dataloader.buckets
 
 # wrong: seed by number · expect: draws in the second epoch is the same as in the first(.|\n)*dataloader.seed
 # >>> dataloader.seed
@@ -163,4 +132,10 @@ batches = [order[begin : begin + batch_size] for begin in range(0, len(order), b
 workers = args.num_workers // procs.world_size  # as the ImageNet example of PyTorch does
 loading = {"num_workers": workers, "pin_memory": args.pin_memory, "persistent_workers": args.persistent_workers and workers > 0,
            "prefetch_factor": args.prefetch_factor if workers else None}
+# <<< dataloader
+
+# wrong: prefetch without workers · expect: `train.py --device cuda`, .*has prefetch_factor=2\.\nExpected.*=None(.|\n)*the fence dataloader,
+# >>> dataloader
+loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor or 2, "pin_memory": args.pin_memory,
+           "persistent_workers": args.persistent_workers}
 # <<< dataloader

@@ -118,19 +118,6 @@ if procs.world_size > 1:
 pass
 # <<< ddp.epoch
 
-# wrong: epoch told to rank 0 · expect: \d+ of them twice(.|\n)*the fence ddp.epoch
-# >>> ddp.epoch
-if procs.world_size > 1 and procs.is_main:
-    sampler.set_epoch(epoch)
-# <<< ddp.epoch
-
-# wrong: everyone prints · expect: rank 1 prints `epoch 0`(.|\n)*the fence ddp.epoch, line \d+ .*print
-# >>> ddp.epoch
-if procs.world_size > 1:
-    sampler.set_epoch(epoch)
-    print(f"epoch {epoch}")
-# <<< ddp.epoch
-
 # wrong: everyone saves · expect: rank 1 saves a file(.|\n)*the fence ddp.epoch, line \d+ .*torch.save
 # >>> ddp.epoch
 if procs.world_size > 1:
@@ -157,41 +144,12 @@ if procs.world_size > 1:
                                     find_unused_parameters=args.find_unused_parameters)
 # <<< ddp.wrap
 
-# wrong: gradients summed · expect: 3 times what it should be(.|\n)*the mean of their gradients(.|\n)*ddp.wrap
-# >>> ddp.wrap
-if procs.world_size > 1:
-    def summed(gradient):
-        gradient = gradient.clone()
-        dist.all_reduce(gradient)
-        return gradient
-
-    for parameter in net.parameters():
-        parameter.register_hook(summed)
-# <<< ddp.wrap
-
-# wrong: joins alone · expect: stops with ValueError(.|\n)*the fence ddp.init
-# >>> ddp.init
-dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-# <<< ddp.init
-
-# wrong: joins by local rank · expect: \(rank 1\).* joins the process group as number 0(.|\n)*ddp.init
-# >>> ddp.init
-if procs.world_size > 1:
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", rank=procs.local_rank, world_size=procs.world_size)
-# <<< ddp.init
-
-# wrong: mean of means · expect: the loss that goes into the record is (.|\n)*divided by the number of all images(.|\n)*ddp.metrics
+# wrong: mean of means · expect: the (loss|accuracy) that goes into the record is (.|\n)*divided by the number of all images(.|\n)*ddp.metrics
 # >>> ddp.metrics
 if procs.world_size > 1 and reduce_now:
     mean = sums / sums[2]
     dist.all_reduce(mean)
     sums = mean / procs.world_size
-# <<< ddp.metrics
-
-# wrong: metrics by rank 0 · expect: step 2: the loss that goes into the record is (.|\n)*ddp.metrics
-# >>> ddp.metrics
-if procs.world_size > 1 and reduce_now and procs.is_main:
-    dist.all_reduce(sums)
 # <<< ddp.metrics
 
 # wrong: net is wrapped too · expect: the checkpoint has names such as `module\.(.|\n)*ddp.wrap
@@ -201,54 +159,32 @@ if procs.world_size > 1:
                                           find_unused_parameters=args.find_unused_parameters)
 # <<< ddp.wrap
 
-# wrong: not shuffled · expect: order in which they lie(.|\n)*ddp.sampler
-# >>> ddp.sampler
-if procs.world_size > 1:
-    sampler = DistributedSampler(train_set, shuffle=False)
-# <<< ddp.sampler
-
 # wrong: not wrapped · expect: updates its parameters with a gradient of its own(.|\n)*ddp.wrap
 # >>> ddp.wrap
 pass
 # <<< ddp.wrap
-
-# wrong: reads all · expect: all processes read the same 16 images(.|\n)*ddp.sampler
-# >>> ddp.sampler
-pass
-# <<< ddp.sampler
-
-# wrong: seed forgotten · expect: the order of images is that of the default seed(.|\n)*ddp.sampler
-# >>> ddp.sampler
-if procs.world_size > 1:
-    sampler = DistributedSampler(train_set, drop_last=True)
-# <<< ddp.sampler
-
-# wrong: statistics from itself · expect: rank \d waits in `\w+` \(line \d+\) for rank \d, which waits, too(.|\n)*dist.broadcast\(buffer
-# >>> ddp.buffers
-if procs.is_main and procs.world_size > 1:
-    for buffer in net.buffers():
-        dist.broadcast(buffer, procs.rank)
-# <<< ddp.buffers
 
 # wrong: statistics of its own · expect: each process validates with a running_mean of its own(.|\n)*ddp.buffers
 # >>> ddp.buffers
 pass
 # <<< ddp.buffers
 
-# wrong: statistics summed · expect: a running_mean that is neither that of a process nor the mean of all(.|\n)*ddp.buffers
-# >>> ddp.buffers
-if procs.world_size > 1:
-    for buffer in net.buffers():
-        dist.all_reduce(buffer)
-# <<< ddp.buffers
-
-# wrong: unused parameters forgotten · expect: is not told that parameters may be unused(.|\n)*ddp.wrap
-# >>> ddp.wrap
-if procs.world_size > 1:
-    model = DistributedDataParallel(net, device_ids=[device] if device.type == "cuda" else None)
-# <<< ddp.wrap
-
 # wrong: validation of one · expect: the validation says .* as the loss(.|\n)*sums over all processes(.|\n)*ddp.validation
 # >>> ddp.validation
 pass
 # <<< ddp.validation
+
+# wrong: learning rate scaled again · expect: the optimizer's lr is (.|\n)*as the arguments say(.|\n)*the fence ddp.wrap
+# >>> ddp.wrap
+if procs.world_size > 1:
+    args.lr = args.lr * procs.world_size  # the linear scaling rule
+    model = DistributedDataParallel(net, device_ids=[device] if device.type == "cuda" else None,
+                                    find_unused_parameters=args.find_unused_parameters)
+# <<< ddp.wrap
+
+# wrong: accuracy not summed · expect: the accuracy that goes into the record is (.|\n)*sums over all processes(.|\n)*ddp.metrics
+# >>> ddp.metrics
+if procs.world_size > 1 and reduce_now:
+    dist.all_reduce(sums[0:1])
+    dist.all_reduce(sums[2:3])
+# <<< ddp.metrics

@@ -13,12 +13,12 @@ def check(probe):
     # Who reads which images, and whose statistics of batch norm all validate with, is the trainee's to choose. First the kit
     # chooses, so that all numbers can be compared: each process is on a node of its own, 16 images do not go evenly into them,
     # and an epoch has two batches, so that it ends where --metric-every does not.
+    alone = probe.beside("--device cpu --test-steps 2")
     model = probe.beside("--device cpu --batch-size 3 --metric-every 3 --checkpoint-every 2", ranks=3, local_ranks=[0, 0, 0],
                          uneven=True, solved=["ddp.sampler", "ddp.epoch", "ddp.buffers"])
     images = probe.beside("--device cpu", ranks=2, local_ranks=[0, 0])
     gpus = probe.beside(f"--device cuda --sync-bn --find-unused-parameters --seed {SEED}", ranks=3, gpus=3, local_ranks=[2, 0, 1],
                         solved=["gpu"])
-    alone = probe.beside("--device cpu --test-steps 2")
     for both, backend in ((model, "gloo"), (images, "gloo"), (gpus, "nccl"), (alone, "")):
         table(both)
         both.may_differ(*WAYS, *(() if both is model else DEALT))
@@ -49,8 +49,8 @@ def table(both):
               "looks for unused parameters in each step" if each.mine else "is not told that parameters may be unused"),
               expected="--find-unused-parameters says whether it looks for them")
     both.same("model.devices", look="ddp.wrap", saw="the model is on {mine}", expected="it is on {kits}, and on no other device")
-    both.same("made.settings", look="ddp.wrap", saw="of the optimizer's settings differ {where}",
-              expected="they are as the arguments say: the default learning rate grows with the number of processes already")
+    both.same("made.settings", look="ddp.wrap", saw="the optimizer's {first} is {its}",
+              expected="{should}, as the arguments say: the default learning rate grows with the number of processes already")
     both.same("update.gradient", "updated.change", look="ddp.wrap", saw=gradient,
               expected="all processes update with the mean of their gradients, and so keep the same parameters")
     both.same("recorded", look="ddp.metrics", saw=lambda each: f"the {each.name.split('.')[-1]} that goes into the record is "

@@ -101,36 +101,6 @@ update_now = last or step % args.accumulate == 0
 group = min(args.accumulate, epoch_lengths[epoch] - (position - 1) // args.accumulate * args.accumulate)
 # <<< ddp_advanced.group
 
-# wrong: divided by processes too · expect: --accumulate 4`, step 4: the norm of the gradients is .*, 0.5 times what it should be.*ddp_advanced.group
-# >>> ddp_advanced.group
-update_now = last or position % args.accumulate == 0
-group = procs.world_size * min(args.accumulate, epoch_lengths[epoch] - (position - 1) // args.accumulate * args.accumulate)
-# <<< ddp_advanced.group
-
-# wrong: filled up · expect: rank 0 has 8 batches and took 8 steps, .*rank 2 has 4 batches and took 8 steps(.|\n)*no batch is trained on twice
-# >>> ddp_advanced.uneven
-together = nullcontext()
-count = torch.tensor(len(batches), device=device)
-if procs.world_size > 1:
-    dist.all_reduce(count, dist.ReduceOp.MAX)
-batches = (batches * 2)[:count]
-# <<< ddp_advanced.uneven
-
-# wrong: heads frozen · expect: step \d: \d+ parameters have no gradient(.|\n)*whichever head it is(.|\n)*ddp_advanced.unused
-# >>> ddp_advanced.unused
-model = net
-if procs.world_size > 1:
-    for head in net.heads[1:]:
-        head.requires_grad_(False)
-    model = DistributedDataParallel(net, find_unused_parameters=True)
-# <<< ddp_advanced.unused
-
-# wrong: kept on rank 0 only · expect: \(rank 1\)`, step 1: gradients are sent in the backward passes of batches 1.*by all processes.*the fence ddp_advanced.no_sync
-# >>> ddp_advanced.no_sync
-keep = more_to_come and isinstance(model, DistributedDataParallel) and dist.get_rank() == 0
-return model.no_sync() if keep else nullcontext()
-# <<< ddp_advanced.no_sync
-
 # wrong: last group divided by n · expect: step 8: the norm of the gradients is .*, 0.667 times what it should be.*ddp_advanced.group
 # >>> ddp_advanced.group
 update_now = last or position % args.accumulate == 0
@@ -174,15 +144,6 @@ model = net
 together = nullcontext()
 # <<< ddp_advanced.uneven
 
-# wrong: only one asks · expect: rank . waits in .* for rank ., which
-# >>> ddp_advanced.uneven
-together = nullcontext()
-count = torch.tensor(len(batches), device=device)
-if procs.is_main and procs.world_size > 1:
-    dist.all_reduce(count, dist.ReduceOp.MIN)
-batches = batches[:count]
-# <<< ddp_advanced.uneven
-
 # wrong: static graph · expect: stops with RuntimeError.*graph has changed.*the fence ddp_advanced.unused
 # >>> ddp_advanced.unused
 model = net
@@ -200,8 +161,8 @@ together = Join([model], throw_on_early_termination=True) if procs.world_size > 
 together = nullcontext()
 # <<< ddp_advanced.uneven
 
-# wrong: until the whole epoch · expect: steps after the batches 3, 6, 8 and 11\.
-# >>> ddp_advanced.group
-update_now = position == steps_per_epoch or position % args.accumulate == 0
-group = min(args.accumulate, epoch_lengths[epoch] - (position - 1) // args.accumulate * args.accumulate)
-# <<< ddp_advanced.group
+# wrong: batches left out · expect: `heads.py .* --batches 5 .*the training has 4 batches.*5: none is left out.*the fence ddp_advanced.uneven
+# >>> ddp_advanced.uneven
+together = nullcontext()
+batches = batches[: args.batches - 1]
+# <<< ddp_advanced.uneven

@@ -32,6 +32,9 @@ def check(probe):
     uneven.may_differ("model", "backward", "torch", "ended", "started")
     alone = probe.beside(f"{HEADS.format(BATCHES[-1])} --uneven", script="heads.py", small=False)
     alone.says(f"three processes with {listed(BATCHES)} batches end with the same weights; one alone trains as before")
+    for both in (heads, uneven, alone):
+        both.same("started.total_steps", look="ddp_advanced.uneven", saw="the training has {mine} batches",
+                  expected="{kits}: none is left out where no process would wait")
     for both in (heads, uneven):
         both.may_differ(*OWN_WAY)
     probe.unverified.append("NCCL, where a process that waits shows no error: that takes two GPUs")

@@ -28,8 +28,10 @@ def check(probe):
     accuracy.holds(own_part)
     for both, fence in ((accuracy, "accuracy"), (checkpoint, "checkpoint"), (saving, "saving")):
         both.same("save.extra", "save.missing", look=f"ddp_hunt.{fence}",
-                  saw=lambda each: f"it saves {len(each.facts.all('save'))} times",
+                  saw=lambda each: f"it saves {len(each.facts.all('save'))} times in all",
                   expected="rank 0 saves once, in ddp_4.py once an epoch, the others never")
+        both.same("save.kind", look=f"ddp_hunt.{fence}", saw="it saves a {mine}: whoever loads the file needs the same class",
+                  expected="a {kits} of parameters by name, which `torch.load(weights_only=True)` reads")
         both.holds(prints, both.kits, f"ddp_hunt.{fence}")
     step.holds(averaged, step.kits)
     noise.holds(own_moves)
@@ -69,8 +71,9 @@ def own_part(run):
 def prints(run, kits, fence):
     for facts, other in zip(run.ranks, kits.ranks):
         for wanted in (text for text in printed(other) if text not in printed(facts)):
-            found = [text for text in printed(facts) if re.sub(r"[\d.-]+", "", text) == re.sub(r"[\d.-]+", "", wanted)]
-            return f"{facts.said} prints `{''.join(found[-1:]).strip()}`, and the kit's `{wanted.strip()}`", fence
+            mine, kits = ([text for text in printed(each) if form(text) == form(wanted)] for each in (facts, other))
+            found = dict(zip(kits, mine)).get(wanted, "")
+            return f"{facts.said} prints `{found.strip()}`, and the kit's `{wanted.strip()}`", fence
 
 
 @claim("all update with the mean of their gradients in each step, and so keep the same parameters", look="ddp_hunt.step")
@@ -98,6 +101,10 @@ def own_moves(run):
 @claim("a second run makes the same moves: random numbers that begin with SEED can be had again", look="ddp_hunt.noise")
 def same_moves(run, first):
     return moved(run) != moved(first) and "ddp_6.py: a second run makes other moves than the first"
+
+
+def form(text):
+    return re.sub(r"\d+(\.\d+)?", "", text)
 
 
 def moved(run):

@@ -89,17 +89,12 @@ number = int(os.environ.get("LOCAL_RANK", procs.local_rank)) % max(1, torch.cuda
 device = torch.device(f"cuda:{number}" if args.device == "cuda" else "cpu")
 # <<< gpu.device
 
-# wrong: always cpu · expect: weights are on cpu when the optimizer is made.*gpu.device
-# >>> gpu.device
-device = torch.device("cpu")
-# <<< gpu.device
-
 # wrong: always first gpu · expect: eleventh process.*weights are on cuda:0 .*cuda:1.*gpu.device
 # >>> gpu.device
 device = torch.device(args.device, 0)
 # <<< gpu.device
 
-# wrong: images as floats · expect: the model gets different images from those that the loader returned.*format.*gpu.batch|as float32.*one byte.*`images = 
+# wrong: images as floats · expect: the images are float32 before they are normalized.*one byte per number.*gpu.batch
 # >>> gpu.batch
 images = images.float().to(device, non_blocking=args.non_blocking)
 labels = labels.to(device, non_blocking=args.non_blocking)
@@ -124,26 +119,6 @@ if step == 0:
 images, labels = images.to(device, non_blocking=args.non_blocking), labels.to(device, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
-# wrong: model buffers stay · expect: weights and buffers are on (cpu and cuda:0|cuda:0 and cpu).*gpu.model
-# >>> gpu.model
-for parameter in net.parameters():
-    parameter.data = parameter.data.to(device)
-# <<< gpu.model
-
-# wrong: model each step · expect: the model is moved in every step.*`net.to\(device\)
-# >>> gpu.model
-net.to(device)
-# <<< gpu.model
-# >>> gpu.batch
-net.to(device)
-images, labels = images.to(device, non_blocking=args.non_blocking), labels.to(device, non_blocking=args.non_blocking)
-# <<< gpu.batch
-
-# wrong: never cpu · expect: --device cpu.*weights are on cuda:.*gpu.device
-# >>> gpu.device
-device = torch.device("cuda", procs.local_rank % torch.cuda.device_count())
-# <<< gpu.device
-
 # wrong: never non blocking · expect: with --non-blocking the CPU waits for the copy of a tensor of shape \[4, 3, 32, 32\].*`images = 
 # >>> gpu.batch
 images = images.to(device)
@@ -154,12 +129,6 @@ labels = labels.to(device, non_blocking=args.non_blocking)
 # >>> gpu.device
 device = torch.device("cuda", procs.local_rank) if args.device == "cuda" else torch.device("cpu")
 # <<< gpu.device
-
-# wrong: result dropped · expect: model gets images that are on cpu.*gpu.batch
-# >>> gpu.batch
-images.to(device)
-labels.to(device)
-# <<< gpu.batch
 
 # wrong: synchronize each step · expect: every step waits until the GPU has done all its work.*torch.cuda.synchronize
 # >>> gpu.batch
@@ -176,17 +145,31 @@ if args.device == "cuda":
     todo("gpu")
 # <<< gpu.device
 
-# wrong: value each step · expect: every step reads a value.*labels.max
+# wrong: labels by type · expect: the labels are uint8.*the fence gpu.batch
 # >>> gpu.batch
 images = images.to(device, non_blocking=args.non_blocking)
-labels = labels.to(device, non_blocking=args.non_blocking)
-if labels.max().item() >= classes:
-    raise ValueError("a label that is no class")
+labels = labels.to(images, non_blocking=args.non_blocking)
 # <<< gpu.batch
 
-# wrong: variable of torchrun · expect: eleventh process.*sets no LOCAL_RANK.*weights are on cuda:0 .*cuda:1.*gpu.device
+# wrong: pinned by hand · expect: --data random.*only dense CPU tensors can be pinned.*the fence gpu.batch
+# >>> gpu.batch
+if device.type == "cuda":
+    images, labels = images.pin_memory(), labels.pin_memory()
+images = images.to(device, non_blocking=args.non_blocking)
+labels = labels.to(device, non_blocking=args.non_blocking)
+# <<< gpu.batch
+
+# wrong: channels last too · expect: the model gets images in NHWC.*their order in memory stays.*the fence gpu.batch
+# >>> gpu.batch
+images = images.to(device, non_blocking=args.non_blocking, memory_format=torch.channels_last)
+labels = labels.to(device, non_blocking=args.non_blocking)
+# <<< gpu.batch
+
+# wrong: default device · expect: `train.py --device cuda`, .*torch's setting `default device` is cuda.*the fence gpu.device
 # >>> gpu.device
-import os
-number = int(os.environ.get("LOCAL_RANK", 0))
-device = torch.device("cuda", number % torch.cuda.device_count()) if args.device == "cuda" else torch.device("cpu")
+if args.device == "cuda":
+    device = torch.device("cuda", procs.local_rank % torch.cuda.device_count())
+else:
+    device = torch.device("cpu")
+torch.set_default_device(device)
 # <<< gpu.device

@@ -4,6 +4,8 @@ from dlojz.labs.checking import claim
 
 PLACED = "model, images and labels are on the GPU of their process, and on the CPU with --device cpu"
 ELEVENTH = "as the eleventh process (local_rank 10) of srun, which sets no LOCAL_RANK, on a simulated machine with three GPUs"
+OTHER_WEIGHTS = "the model's weights, in value or in order, are different from those of the kit's run"
+ORDER = {"contiguous": "NCHW", "channels_last": "NHWC"}
 WAITS = ("synchronize", "empty_cache")
 
 
@@ -27,9 +29,9 @@ def table(both):
               expected="all are on {kits}", claim=PLACED)
     both.same("made.devices", look="gpu.model", saw="the model's weights are on {mine} when the optimizer is made",
               expected="all are on {kits} by then")
-    both.same("model.values", look="gpu.model",
-              saw="the model's weights have changed since it was built, in value or in order",
-              expected="they are the same on the device")
+    both.same("model.parameters", look="gpu.model", saw="weights of the model are {mine}",
+              expected="{kits}: this lab moves them, and changes nothing else")
+    both.same("model.values", look="gpu.model", saw=OTHER_WEIGHTS, expected="--seed decides them, and the device changes nothing")
     both.same("model.frozen", look="gpu.model", saw="{mine} of the model's parameters have requires_grad=False",
               expected="all parameters are trained, as before")
     both.same("batch.device", "model.inputs.device", look="gpu.batch", saw="the model gets images that are on {mine}",
@@ -38,6 +40,12 @@ def table(both):
               expected="the labels are on {kits}, too")
     both.same("batch.shape", "model.inputs.shape", "loss.target.shape", look="gpu.batch", saw="the shape of a batch is {mine}",
               expected="all of it goes to the device: {kits}")
+    both.same("batch.dtype", look="gpu.batch", saw="the images are {mine} before they are normalized",
+              expected="they go to the device as {kits}, one byte per number, and become floats there")
+    both.same("model.inputs.format", look="gpu.batch",
+              saw=lambda each: f"the model gets images in {ORDER.get(each.mine, 'neither NCHW nor NHWC')}",
+              expected="this lab moves them only: their order in memory stays as the loader returned it")
+    both.same("loss.target.dtype", look="gpu.batch", saw="the labels are {mine}", expected="{kits}, as the loader returned them")
     both.same("batch", "model.inputs", look="gpu.batch",
               saw="the model gets different images from those that the loader returned",
               expected="on the device are the same numbers, in the same order and format",

@@ -159,6 +159,9 @@ class Beside(Pair):
             except Unmet as unmet:
                 return Trouble(unmet.saw, unmet.expected, unmet.look, unmet.look if isinstance(unmet.look, Event) else None)
         if not whole:
+            cause = next((each for each, _ in found if each.step <= first and each.name in CAUSES), None)
+            if cause is not None:
+                return self._unnamed(cause)
             waits = waiting.in_vain(mine)
             return Trouble(*waits, event=waits[2]) if waits else Trouble(stopped=mine.cause)
         return self._unnamed(found[0][0]) if found else None
@@ -194,7 +197,9 @@ class Beside(Pair):
 
     def _unnamed(self, difference: Difference) -> Trouble:
         what, words = difference.name, difference.words()
-        if what.endswith(".missing"):
+        if what in UNNAMED:
+            saw, expected = (part.format_map(words) for part in UNNAMED[what])
+        elif what.endswith(".missing"):
             saw, expected = f"no `{what.removesuffix('.missing')}`", f"one, as in the kit's own run ({words['kits']})"
         elif what.endswith(".extra"):
             saw = f"one `{what.removesuffix('.extra')}` too many ({words['mine']})"
@@ -214,6 +219,20 @@ class Beside(Pair):
             self.key = ""
 
 
+SWITCHES = "as the switches say: the rest of the file goes by `args`, so your code only reads it"
+RELIED_ON = "{kits}: after your fences the rest of the file counts with `loss`, `outputs`, `images` and `labels`"
+ONE_STEP = "one for each update, which train.py makes itself"
+UNNAMED = {  # saw, expected: what any fence may break, in whatever lab
+    "started.args": ("`args.{first}` is {its}", "{should}, " + SWITCHES),
+    "arguments.args": ("at the end of the training `args.{first}` is {its}", "{should}, " + SWITCHES),
+    "torch.flags": ("torch's setting `{first}` is {its}",
+                    "{should}, as before: it holds for all that follows, not for your lines alone"),
+    "schedule.missing": ("the schedule of the learning rate takes no step", ONE_STEP),
+    "schedule.extra": ("the schedule of the learning rate takes one step too many", ONE_STEP),
+    "recorded.loss": ("the loss that goes into the record is {mine}", RELIED_ON),
+    "recorded.accuracy": ("the accuracy that goes into the record is {mine}", RELIED_ON),
+}
+CAUSES = ("started.args", "torch.flags")  # of a run that breaks off later
 FUNCTION = {  # saw, expected
     "error": ("stops with {mine}", "it returns a result"),
     "kind": ("{part} is {mine}", "it is {kits}"),

@@ -43,13 +43,14 @@ class Difference:
 
     def words(self) -> dict:
         """What a row's words may name: mine, kits, step, ratio (of two numbers), where (the items of a dict that differ, such as
-        "2 of 5, such as fc"), and the keys of the fact."""
+        "2 of 5, such as fc"; first of them, and what it is: its, should), and the keys of the fact."""
         mine, kits = shown(self.mine), shown(self.kits)
-        words = {**(self.other or {}), **(self.fact or {})}
+        words = {**(self.other or {}), **(self.fact or {}), "first": "", "its": mine, "should": kits}
         if isinstance(self.mine, Mapping) and isinstance(self.kits, Mapping) and not is_fingerprint(self.mine):
             apart = [key for key in {**self.kits, **self.mine} if self.mine.get(key) != self.kits.get(key)]
             words["where"] = f"{len(apart)} of {len(self.kits)}" + (f", such as {apart[0]}" if apart else "")
             words["first"] = apart[0] if apart else ""
+            words["its"], words["should"] = (shown(side.get(words["first"])) for side in (self.mine, self.kits))
         size = [_size(value) for value in (self.mine, self.kits)]
         words["ratio"] = f"{size[0] / size[1]:.3g}" if None not in size and size[1] else "none"
         return words | {"mine": mine, "kits": kits, "step": self.step, "name": words.get("name", "")}

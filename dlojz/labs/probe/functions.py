@@ -134,7 +134,7 @@ def _kind(value) -> str:
 
 
 def _apart(one, other, tolerance: float | None) -> dict | None:
-    """The largest difference and where it is; None where the two are the same, or close."""
+    """The largest difference, and where the first one is; None where the two are the same, or close."""
     if not isinstance(other, torch.Tensor):
         if isinstance(other, float) and isinstance(one, (int, float)):
             return _apart(torch.tensor(float(one), dtype=torch.float64), torch.tensor(other, dtype=torch.float64), tolerance)
@@ -146,11 +146,12 @@ def _apart(one, other, tolerance: float | None) -> dict | None:
     apart[(a == b) | (a.isnan() & b.isnan())] = 0.0
     share = CLOSE.get(other.dtype, 0.0) if tolerance is None else tolerance
     finite = b[torch.isfinite(b)].abs()
-    if apart.max().item() <= share * max(finite.max().item() if len(finite) else 0.0, 1e-30):
+    close = share * max(finite.max().item() if len(finite) else 0.0, 1e-30)
+    if apart.max().item() <= close:
         return None
     if b.numel() <= WHOLE:
         return {"mine": _text(a.tolist()), "kits": _text(b.tolist()), "largest": apart.max().item(), "at": []}
-    at = [int(place) for place in torch.unravel_index(apart.argmax(), apart.shape)]
+    at = [int(place) for place in torch.unravel_index((apart > close).flatten().byte().argmax(), apart.shape)]
     return {"mine": f"{a[tuple(at)].item():.6g}", "kits": f"{b[tuple(at)].item():.6g}", "largest": apart.max().item(), "at": at}
 
 

@@ -11,8 +11,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from ...system.errors import UsageError
 from ...training.failures import in_worker
 
+ESCAPES = re.compile(r"\x1b\[[\d;]*[A-Za-z]|^\[(enforce fail at )?/\S+:\d+\] ")  # torch's bold letters, and its own source files
 MOST = 2000  # facts of one kind that are kept: a loop without an end must not fill the disk
 KIT = Path(__file__).resolve().parents[2]
 
@@ -109,7 +111,12 @@ class Log:
 
 def error(failure: BaseException, log: Log) -> dict:
     """The facts of an exception: kind, message, and where in the trainee's own files it came from."""
-    message = _short(" ".join(str(failure).split()).replace(log.root + os.sep, ""))  # the trainee's file, not our copy of it
+    message = " ".join(ESCAPES.sub("", str(failure)).split())
+    for folder in (log.root, os.environ.get("DLOJZ_RUN")):  # the trainee's file, not our copy of it
+        message = message.replace(folder + os.sep, "") if folder else message
+    message = _short(message)
+    if not isinstance(failure, UsageError):
+        message = _first_sentence(message)
     found = {"what": "error", "step": log.step, "kind": type(failure).__name__, "message": message, "line": None, "file": None}
     if found["kind"] == "BdbQuit":  # it stands in the line before
         found |= {"kind": "an error of Python's debugger",
@@ -118,6 +125,12 @@ def error(failure: BaseException, log: Log) -> dict:
         return found | {"line": failure.lineno, "file": log.name(failure.filename), "message": failure.msg}
     found |= place(failure, log) | _in_a_worker(str(failure), log)
     return found if found["line"] is not None else found | _asked(failure, log)
+
+
+def _first_sentence(message: str, most: int = 160) -> str:
+    """Of a long message: torch's go on with guesses, settings and addresses, which fit other programs than the trainee's."""
+    sentence = re.match(r".{20,}?[^.A-Z][.!?](?= [A-Z(\[])", message)
+    return sentence[0].rstrip(".") if sentence and len(message) > most else message
 
 
 def _short(message: str, most: int = 500) -> str:

@@ -30,6 +30,9 @@ class Marks:
         self._marks: dict[int, tuple[StorageWeakRef, int]] = {}
         self._sweep_at = 2000
 
+    def __bool__(self):
+        return bool(self._marks)
+
     def get(self, tensor) -> int | None:
         """The GPU's number; None on the CPU."""
         try:
@@ -193,7 +196,7 @@ class Observer:
                 self.together([args[0], args[2]], name)
             return
         if name in NO_KERNEL and any(self.marks.get(tensor) is not None for tensor in tensors(args)):
-            raise NotImplementedError(f"Could not run '{operation}' with arguments from the 'CUDA' backend")
+            raise NotImplementedError(f"torch has no `{name}` for GPUs: it computes that on the CPU alone")
         given = [value for name, value in kwargs.items() if name != "out"]  # DDP's buckets are made where nothing is marked
         self.together([*args, *given], name)
 
@@ -284,8 +287,13 @@ class Observer:
     def install_others(self):
         region, loader = torch.autocast.__init__, torch.utils.data.DataLoader.__init__
 
-        def autocast(context, device_type, *args, **kwargs):
-            region(context, "cpu" if device_type == "cuda" else device_type, *args, **kwargs)
+        def autocast(context, device_type, dtype=None, enabled=True, cache_enabled=None):
+            if device_type == "cuda":
+                dtype = dtype or torch.get_autocast_dtype("cuda")
+            elif self.marks:
+                enabled = False  # it is for operations on the CPU, and leaves those on a GPU alone
+            region(context, "cpu", dtype, enabled, cache_enabled)
+            context.asked = device_type
 
         def without_pinning(itself, *args, **kwargs):
             loader(itself, *args, **kwargs)

@@ -23,15 +23,17 @@ from pathlib import Path
 from ...system import paths, processes
 
 MARK = "DLOJZ_PROBE"
-FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "PMIX_", "PMI_", "DLOJZ_", "TORCHELASTIC_", "NCCL_", "GLOO_")
-OURS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTHONUNBUFFERED", "PYTHONSTARTUP")
+FOREIGN = ("JPY_", "SLURM_", "SBATCH_", "SRUN_", "PMIX_", "PMI_", "DLOJZ_", "TORCHELASTIC_", "NCCL_", "GLOO_")
+OURS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTHONUNBUFFERED", "PYTHONSTARTUP",
+        "OLDPWD")
 PREFIX = "dlojz-check-"  # of a check's folder among the temporary files
 OWNER = ".owner.json"  # in it: whose it is
 START = 120.0  # seconds in which torch must be imported
 GUARD_EVERY = 0.1
 BUSY = 2  # times the seconds of a check
 ALONE = 5.0  # seconds that the other processes of a run are given once one has failed
-ANSWER = 10.0  # seconds in which the host must say that a process it was told to end has ended
+ANSWER = 10.0  # seconds in which the host must say that a process that was ended is over
+ANSWER_BEGIN = 60.0  # seconds in which it must begin one: it forks them one after the other, on a machine that may be busy
 SILENT = "the process that runs the script does not answer (is it stopped, or the machine out of memory?)"
 TAIL = 20_000  # bytes of output that are kept
 
@@ -62,7 +64,8 @@ class Process:
     identity: dict | None = None
     status: int | None = None
     killed: str = ""  # "time", "busy", "memory", "alone": why we ended it
-    stopped: float = 0.0  # when we did
+    asked: float = 0.0  # when the host was asked to start it
+    stopped: float = 0.0  # when we have ended it
     ended: float = 0.0
     env: dict = field(default_factory=dict)
 
@@ -136,7 +139,7 @@ class Session:
         env = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN) and name not in OURS}
         name, value = self.mark.split("=")
         return env | {name: value, "PYTHONPATH": paths.python_path(env), "DLOJZ_SCALE": "ci", "OMP_NUM_THREADS": "1",
-                      "MPLBACKEND": "Agg", "TMPDIR": str(self.folder)}
+                      "MPLBACKEND": "Agg", "TMPDIR": str(self.folder), "PWD": str(self.folder)}
 
     def __enter__(self):
         return self
@@ -165,7 +168,7 @@ class Session:
         started = []
         for rank in range(ranks):
             number = len(self._processes)
-            process = Process(number, folder / f"facts-{rank}.jsonl", folder / f"stack-{rank}.txt")
+            process = Process(number, folder / f"facts-{rank}.jsonl", folder / f"stack-{rank}.txt", asked=time.monotonic())
             if ranks > 1:
                 place = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks, "MASTER_PORT": port}
                 process.env = {"MASTER_ADDR": "127.0.0.1"} | {name: str(value) for name, value in place.items()}
@@ -259,9 +262,10 @@ class Session:
             raise HostLost(self._why_lost()) from None
 
     def _answers(self) -> None:
-        """Raises HostLost where what was ended long ago has still not been reported as over."""
+        """Raises HostLost where what was asked for or ended long ago has still not been reported as begun or as over."""
         ended = [process.stopped for process in self._processes.values() if process.stopped and process.status is None]
-        if ended and time.monotonic() > min(ended) + ANSWER:
+        asked = [process.asked for process in self._processes.values() if process.pid is None]
+        if (ended and time.monotonic() > min(ended) + ANSWER) or (asked and time.monotonic() > min(asked) + ANSWER_BEGIN):
             raise HostLost(SILENT)
 
     def ready(self) -> None:
@@ -340,8 +344,10 @@ class Session:
             _kill(process)
 
     def descendants(self) -> list[int]:
-        """What runs on behalf of this check, the host left out: known by its environment, which goes from parent to child."""
-        return [pid for pid in processes.marked(self.mark) if pid != self._host.pid]
+        """What runs on behalf of this check, the host left out: known by its environment, which goes from parent to child, or
+        where it was started with an empty one by the host, which adopts what has lost its parent."""
+        found = {*processes.marked(self.mark), *processes.descendants(self._host.pid)}
+        return sorted(found - {self._host.pid})
 
     def _running(self) -> list[Process]:
         return [process for process in self._processes.values() if process.pid is not None and process.status is None]

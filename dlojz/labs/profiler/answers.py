@@ -49,18 +49,6 @@ if hasattr(profiler, "step"):
     profiler.step()
 # <<< profiler.step
 
-# wrong: always on · expect: `train.py`, before the first step: a profiler is made without --profile
-# >>> profiler.start
-profiler = nullcontext()
-if procs.is_main:
-    schedule = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
-# <<< profiler.start
-# >>> profiler.step
-if procs.is_main:
-    profiler.step()
-# <<< profiler.step
-
 # wrong: begins again later · expect: the schedule begins again \(`repeat` is 0\).*line \d+ of train.py, `profiler = torch
 # >>> profiler.start
 profiler = nullcontext()
@@ -85,23 +73,6 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=torch.profiler.tensorboard_trace_handler(run))
 # <<< profiler.start
 
-# wrong: from the second step · expect: the trace begins in step 2 of the run
-# >>> profiler.start
-profiler = nullcontext()
-if args.profile and procs.is_main:
-    schedule = torch.profiler.schedule(wait=0, warmup=1, active=5, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
-# <<< profiler.start
-
-# wrong: gpu only · expect: it sees no operators, since its `activities` are .*line \d+ of train.py, `profiler = torch
-# >>> profiler.start
-profiler = nullcontext()
-if args.profile and procs.is_main:
-    schedule, gpu = torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1), [torch.profiler.ProfilerActivity.CUDA]
-    ready = failures.trace_writer(run / "trace.json.gz", record)
-    profiler = torch.profiler.profile(activities=gpu, schedule=schedule, on_trace_ready=ready)
-# <<< profiler.start
-
 # wrong: in another folder · expect: the trace goes to trace.json.gz, where the job was submitted
 # >>> profiler.start
 profiler = nullcontext()
@@ -115,14 +86,6 @@ if args.profile and procs.is_main:
 profiler = nullcontext()
 if args.profile and procs.is_main:
     profiler = torch.profiler.profile(on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
-# <<< profiler.start
-
-# wrong: no warmup · expect: begins to record without a warm-up
-# >>> profiler.start
-profiler = nullcontext()
-if args.profile and procs.is_main:
-    schedule = torch.profiler.schedule(wait=5, warmup=0, active=5, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
 # <<< profiler.start
 
 # wrong: on every rank · expect: \(rank 1\)`, before the first step: this process makes a profiler, too
@@ -143,25 +106,10 @@ if args.profile and procs.is_main:
     profiler.step
 # <<< profiler.step
 
-# wrong: step twice · expect: step 1: the profiler hears 2 times that this step is over
-# >>> profiler.step
-if args.profile and procs.is_main:
-    profiler.step()
-    profiler.step()
-# <<< profiler.step
-
 # wrong: step without a profiler · expect: Seen: `train.py` stops with AttributeError.*Expected: it trains.*the fence profiler.step
 # >>> profiler.step
 profiler.step()
 # <<< profiler.step
-
-# wrong: to the end of the run · expect: the trace holds 14 steps.*a few steps, 10 at most
-# >>> profiler.start
-profiler = nullcontext()
-if args.profile and procs.is_main:
-    schedule = torch.profiler.schedule(wait=5, warmup=1, active=14, repeat=1)
-    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
-# <<< profiler.start
 
 # wrong: todo left · expect: `todo\("profiler"\)` is still called.*says that profiler is not written yet.*Where to look: line \d+ .*`todo\("profiler"\)`
 # >>> profiler.start
@@ -197,3 +145,24 @@ if args.profile and procs.is_main:
 if args.profile and procs.is_main and update_now:
     profiler.step()
 # <<< profiler.step
+
+# wrong: on every node · expect: \(rank 1\)`, before the first step: this process makes a profiler, too.*the fence profiler.start
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.local_rank == 0:
+    profiler = torch.profiler.profile(schedule=torch.profiler.schedule(wait=2, warmup=2, active=3, repeat=1),
+                                      on_trace_ready=lambda prof: prof.export_chrome_trace(str(run / "trace.json.gz")))
+# <<< profiler.start
+# >>> profiler.step
+if args.profile and procs.local_rank == 0:
+    profiler.step()
+# <<< profiler.step
+
+# wrong: other arguments · expect: at the end of the training `args.batch_size` is 1.*as the switches say.*the fence profiler.start
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    args.batch_size = 1  # small traces
+    profiler = torch.profiler.profile(schedule=torch.profiler.schedule(wait=2, warmup=2, active=3, repeat=1),
+                                      on_trace_ready=lambda prof: prof.export_chrome_trace(str(run / "trace.json.gz")))
+# <<< profiler.start

@@ -11,8 +11,9 @@ def check(probe):
     table(probe.beside("", observe=WATCH), "without --profile no profiler is made, and with it one, in the main process alone")
     profiled = f"--profile --data random --test-steps {STEPS}"
     alone = probe.beside(profiled, observe=WATCH)
-    # Two batches an update: steps are batches. A second process: only one traces.
-    two = probe.beside("--profile --accumulate 2 --device cpu", observe=WATCH, ranks=2, solved=["ddp", "ddp_advanced"])
+    # Two batches an update: steps are batches. A second process, on a node of its own: only one traces.
+    two = probe.beside("--profile --accumulate 2 --device cpu", observe=[*WATCH, "replicas"], ranks=2, local_ranks=[0, 0],
+                       solved=["ddp", "ddp_advanced"])
     two.may_differ("ended.trace")  # a schedule of one's own may be longer than these 4 steps
     for both in (alone, two):
         table(both, "the profiler hears of each step once, also where an update takes several")

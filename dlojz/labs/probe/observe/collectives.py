@@ -10,7 +10,7 @@
 
 Each rank has facts of its own. Facts are noted in the order in which things happen: what lies between a ``no_sync`` and its end
 is inside of it. A process that waits for another one gives up after WAIT seconds, with torch's own error. Where GPUs are
-pretended (``gpus=N``) gloo plays NCCL.
+simulated (``gpus=N``) gloo plays NCCL.
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ class Observer:
         return made
 
     def region(self, region, *_):
-        return {"device_type": region.device, "dtype": str(region.fast_dtype).removeprefix("torch."), "enabled": region._enabled}
+        return {"device_type": getattr(region, "asked", region.device), "enabled": region._enabled,
+                "dtype": str(region.fast_dtype).removeprefix("torch.")}
 
     def scaler(self, scaler, *_, **__):
         if not scaler.is_enabled():

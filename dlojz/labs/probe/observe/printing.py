@@ -1,8 +1,8 @@
 """Printing and saving: which process says something, and which writes a file.
 
 ``print``  something was printed: rank, text (its first 200 characters)
-``save``   torch.save was called for a file: rank, path (also where an open file was given), wrapped (the names in it that a
-           wrapper gives: module.…, _orig_mod.…)
+``save``   torch.save was called for a file: rank, path (also where an open file was given), kind (of what is saved), wrapped (the
+           names in it that a wrapper gives: module.…, _orig_mod.…)
 """
 
 from __future__ import annotations
@@ -41,10 +41,14 @@ class Observer:
         def noted(obj, f, *args, **kwargs):
             path = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
             if path is not None:  # else it is on its way to another process
-                self.log.note("save", rank=self.rank, path=str(path), wrapped=wrapped_names(obj))
+                self.log.note("save", rank=self.rank, path=str(path), kind=kind_of(obj), wrapped=wrapped_names(obj))
             return original(obj, f, *args, **kwargs)
 
         return noted
+
+
+def kind_of(saved) -> str:
+    return "dict" if isinstance(saved, dict) else type(saved).__name__
 
 
 def wrapped_names(saved) -> list[str]:

@@ -1,8 +1,8 @@
 """Sampling: how the loaders were made, and which samples they ask for.
 
-``loader``         a DataLoader was made: number (from 0), dataset (kind), size (samples in it), batch_size, shuffle (as asked),
-                   drop_last, sampler (kind of the innermost one), samplers (kinds, from the outside in), num_workers,
-                   prefetch_factor, pin_memory, persistent_workers
+``loader``         a DataLoader was made, or refused by torch: number (from 0), dataset (kind), size (samples in it), batch_size,
+                   shuffle (as asked), drop_last, sampler (kind of the innermost one), samplers (kinds, from the outside in),
+                   num_workers, prefetch_factor, pin_memory, persistent_workers. Of one that was refused only these four
 ``batch.indices``  a loader asks for a batch: loader (its number), epoch (how many passes over it were begun before), batch (its
                    number in this pass, from 0), indices (in the data set, those of a Subset in the whole; None: it has none)
 ``set_epoch``      a sampler was told the epoch: sampler (kind), epoch
@@ -14,6 +14,7 @@ go by ``epoch`` and ``batch``, not by ``step``.
 from __future__ import annotations
 
 import functools
+import inspect
 
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Subset, dataloader
 from torch.utils.data.distributed import DistributedSampler
@@ -22,6 +23,9 @@ COMPARED = {
     "loader": ("size", "batch_size", "drop_last", "num_workers", "prefetch_factor", "pin_memory", "persistent_workers"),
     "batch.indices": ("loader", "epoch", "batch", "indices"),
 }
+
+
+SETTINGS = ("num_workers", "prefetch_factor", "pin_memory", "persistent_workers")
 
 
 class Observer:
@@ -41,7 +45,13 @@ class Observer:
     def noting_made(self, original):
         @functools.wraps(original)
         def made(loader, *args, **kwargs):
-            original(loader, *args, **kwargs)
+            try:
+                original(loader, *args, **kwargs)
+            except Exception:
+                given = inspect.signature(original).bind_partial(loader, *args, **kwargs)
+                given.apply_defaults()
+                self.log.note("loader", number=self.loaders, **{name: given.arguments.get(name) for name in SETTINGS})
+                raise
             loader._number, self.loaders = self.loaders, self.loaders + 1
             loader._passes = 0
             batches = loader.batch_sampler
@@ -54,8 +64,7 @@ class Observer:
             self.log.note("loader", number=loader._number, dataset=type(loader.dataset).__name__, size=size,
                           batch_size=getattr(batches, "batch_size", None), shuffle=bool(shuffle),
                           drop_last=getattr(batches, "drop_last", False), sampler=names[-1], samplers=names,
-                          num_workers=loader.num_workers, prefetch_factor=loader.prefetch_factor, pin_memory=loader.pin_memory,
-                          persistent_workers=loader.persistent_workers)
+                          **{name: getattr(loader, name) for name in SETTINGS})
 
         return made
 

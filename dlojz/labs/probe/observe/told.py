@@ -3,9 +3,11 @@
 ``recorded``    a step is over: loss, the mean over its images that goes into the record, accuracy, images, lr
 ``started``     the record's first line: args, world_size, batch_size, parameters, steps_per_epoch, total_steps
 ``validation``  loss, accuracy, images
+``arguments``   when the training has ended: args, which nothing may have changed
 ``saved``       a checkpoint was saved
 ``ended``       the record's last line: status, steps, trace (whether the run has left one)
-``torch``       torch's switches, at the first forward pass in training and when the script has ended: flags
+``torch``       torch's switches, when the training begins (in a script without a record: at its first forward pass) and when the
+                script has ended: flags
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ import torch
 from .... import records
 
 COMPARED = {
-    "recorded": ("~loss", "images", "lr"),
+    "recorded": ("~loss", "accuracy", "images", "lr"),
     "started": ("args", "world_size", "batch_size", "parameters", "steps_per_epoch", "total_steps"),
-    "validation": ("~loss", "images"),
+    "validation": ("~loss", "accuracy", "images"),
+    "arguments": ("args",),
     "saved": (),
     "ended": ("status", "steps", "trace"),
     "torch": ("flags",),
@@ -30,12 +33,15 @@ class Observer:
     def __init__(self, log, options):
         self.log = log
         self.begun = False
+        self.args = None
 
     def install(self):
         records.listeners.append(self.heard)
         torch.nn.modules.module.register_module_forward_pre_hook(self.forward)
 
     def heard(self, event, fields):
+        if event == "record.start":
+            self.note_first()
         if event == "step" and fields.get("sums") is not None:
             with self.log.silence():
                 loss, correct, images = fields["sums"].tolist()[:3]
@@ -43,15 +49,23 @@ class Observer:
                           lr=fields.get("lr"))
         elif event in LINES and fields.get("status") != "failed":  # that is told as an error
             kind = LINES[event]
-            found = {name: fields.get(name) for name in (*COMPARED_NAMES[kind], "accuracy") if name in fields}
+            found = {name: fields.get(name) for name in COMPARED_NAMES[kind] if name in fields}
             if isinstance(found.get("args"), dict):
-                found["args"] = {name: value for name, value in found["args"].items() if name not in OWN}
+                found["args"] = without_places(found["args"])
+            if kind == "ended" and self.args is not None:
+                self.log.note("arguments", args=without_places(vars(self.args)))
             self.log.note(kind, **found)
+        elif event == "arguments":
+            self.args = fields["args"]
         elif event == "saved":
             self.log.note("saved", at=fields["step"])
 
     def forward(self, module, args):
-        if not self.begun and module.training and not self.log.quiet:
+        if module.training and not self.log.quiet:
+            self.note_first()
+
+    def note_first(self):
+        if not self.begun:
             self.begun = True
             self.note_flags()
 
@@ -71,6 +85,10 @@ class Observer:
                 "autocast": [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)],
             }
         self.log.note("torch", flags=flags)
+
+
+def without_places(args: dict) -> dict:
+    return {name: value for name, value in args.items() if name not in (*OWN, "switches")}
 
 
 def float32_products() -> str:
