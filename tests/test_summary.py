@@ -46,7 +46,7 @@ resnet50, 224 px, 2 x 64 images per step, 25.6 M parameters
 on NVIDIA H100, 16 cores, torch 2.14.1
 steps             5 of 5, 4 timed (the first 1 are warm-up)
 throughput        256.0 images/s, 500.0 ms per step
-a step            idle 20%, copy 0%, forward 20%, backward 45%, update 15%
+per step          idle 20%, copy 0%, forward 20%, backward 45%, update 15%
 loading           the process waited 50.0 ms per step for its loader
 the device alone  320.0 images/s, if every batch were ready in time
 first step        9.00 s
@@ -96,7 +96,7 @@ def test_without_phases_whole_steps_are_measured():
     record = Record([START, *steps])
     found = summary.numbers(record)
     assert found["images_per_second"] == 20.0 and found["loading"] == 0.25 and "forward" not in found
-    assert "a step  " not in summary.text(record) and "the device alone" not in summary.text(record)
+    assert "per step  " not in summary.text(record) and "the device alone" not in summary.text(record)
     assert "waited 250.0 ms" in summary.text(record)
 
 

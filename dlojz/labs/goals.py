@@ -13,7 +13,7 @@ from .catalogue import Goal, Lab
 WORDS = {
     "images_per_second": "images/s",
     "device_images_per_second": "images/s of the device alone",
-    "step_seconds": "time of a step",
+    "step_seconds": "time per step",
     "memory_allocated": "GPU memory",
     "host_memory": "host memory",
     "joules_per_image": "energy of an image",

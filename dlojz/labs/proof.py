@@ -143,8 +143,10 @@ def _poor_hints(lab: Lab) -> list[str]:
 
 
 def _poor_quiz(lab: Lab) -> list[str]:
-    asked = len(questions.read(lab))
-    return [f"{lab.folder / 'quiz.toml'} has {asked} questions: a lab needs {QUESTIONS} or more"] if asked < QUESTIONS else []
+    asked, file = questions.read(lab), lab.folder / "quiz.toml"
+    found = [f"{file} has {len(asked)} questions: a lab needs {QUESTIONS} or more"] if len(asked) < QUESTIONS else []
+    return found + [f"{file}: the question {each.id!r} needs `why`, a list with a reason for each wrong option"
+                    for each in asked if each.wrong and not each.why]
 
 
 def _poor_check(lab: Lab) -> list[str]:

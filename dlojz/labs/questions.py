@@ -6,13 +6,15 @@
     text = "Which formats …?"
     options = ["fp16", "bf16", "tf32"]
     answer = ["bf16", "tf32"]          # one: one of the options; number: a number, with tolerance = and unit =
-    explanation = "Shown after the answer."
+    why = ["Its exponent has 5 bits."] # for each wrong option, in their order: why it is wrong; said to those who choose it
+    explanation = "Shown after the right answer, or after the second wrong one."
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..system import toml
@@ -21,6 +23,7 @@ from ..ui import messages
 from .catalogue import Lab
 
 Answer = str | float | tuple[str, ...]
+TRIES = 2  # different answers, before the right one is shown
 
 
 def _is_answer(value) -> bool:
@@ -43,6 +46,7 @@ class Question:
     options: tuple[str, ...] = toml.words("a list of texts, one for each option", ())
     tolerance: float = toml.number(default=0.0)
     unit: str = toml.text("a unit, such as \"MB\"", "")
+    why: tuple[str, ...] = toml.words("a list of texts, one for each wrong option", ())
     explanation: str = toml.text()
 
     def problem(self):
@@ -50,13 +54,24 @@ class Question:
         if self.kind == "number":
             if type(self.answer) not in (int, float):
                 return "answer", "answer must be a number where kind is \"number\""
-            return ("options", "a number has no options") if self.options else None
+            extra = next((key for key in ("options", "why") if getattr(self, key)), None)
+            return (extra, f"a number has no {extra}") if extra else None
         if len(set(self.options)) < 2 or len(set(self.options)) < len(self.options):
             return "options", "options must be two or more different texts"
         if isinstance(self.answer, tuple) != (self.kind == "several") or type(self.answer) in (int, float):
             return "answer", f"answer must be {'a list of options' if self.kind == 'several' else 'one of the options'}"
         strange = [each for each in (self.answer if self.kind == "several" else (self.answer,)) if each not in self.options]
-        return ("answer", f"{strange[0]!r} is not one of the options") if strange else None
+        if strange:
+            return "answer", f"{strange[0]!r} is not one of the options"
+        if self.why and len(self.why) != len(self.wrong):
+            return "why", f"why needs one text for each wrong option, in their order: {len(self.wrong)}, not {len(self.why)}"
+        return None
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """The options that are wrong."""
+        right = self.answer if isinstance(self.answer, tuple) else (self.answer,)
+        return tuple(option for option in self.options if option not in right)
 
     def given(self, answer) -> Answer:
         """An answer as it is kept. Raises UsageError where it is none to this question."""
@@ -111,14 +126,33 @@ class Question:
             return f"{answer:g}{f' {self.unit}' if self.unit else ''}"
         return "; ".join(answer) if isinstance(answer, tuple) else answer
 
-    def verdict(self, given: Answer) -> messages.Shown:
-        """What is said after an answer: right or not, what is right, why."""
+    def closed(self, tries: Sequence[Answer]) -> bool:
+        """Whether the right answer may be shown: it was given, or `TRIES` different ones were. The same one again is no try."""
+        return any(self.right(given) for given in tries) or len(set(tries)) >= TRIES
+
+    def reasons(self, given: Answer) -> list[str]:
+        """What is wrong in a wrong answer, without giving the right one away."""
+        if self.kind == "number":
+            return [f"{self.say(given)} is too {'small' if given < self.answer else 'large'}."]
+        if self.kind == "one":
+            return [self.why[self.wrong.index(given)]] if self.why else []
+        said = [f"{option}: {why}" for option, why in zip(self.wrong, self.why) if option in given]
+        return said + (["A right option is missing."] if set(self.answer) - set(given) else [])
+
+    def verdict(self, tries: Sequence[Answer]) -> messages.Shown:
+        """What is said after the last of these answers: right or not, why not; and once the question is closed, what is right."""
+        given = tries[-1]
         right, answer = self.right(given), self.say(self.answer)
-        text = f"Yours: {self.say(given)}. {'Right.' if right else f'Not right. The answer: {answer}.'} {self.explanation}"
+        if right:
+            head, said = "Right.", [self.explanation]
+        elif self.closed(tries):
+            head, said = f"Not right. The answer: {answer}", [*self.reasons(given), self.explanation]
+        else:
+            head, said = "Not right.", [*self.reasons(given), "You have a second try. After it you see the right answer."]
+        stop = "" if head.endswith(".") else "."
         colour = messages.GOOD if right else messages.BAD
-        page = messages.headline("Right." if right else f"Not right. The answer: {answer}", colour)
-        page += messages.markdown(self.explanation)
-        return messages.Shown(messages.fill(text),
+        page = messages.headline(head, colour) + "".join(messages.markdown(each) for each in said)
+        return messages.Shown(messages.fill(f"Yours: {self.say(given)}. {head}{stop} {' '.join(said)}"),
                               f'<div style="border-left: 3px solid {colour}; padding-left: 8px">{page}</div>')
 
 
@@ -141,14 +175,15 @@ def read(lab: Lab) -> tuple[Question, ...]:
     return found
 
 
-def answers(events: list[dict], lab: Lab, questions: tuple[Question, ...]) -> dict[str, Answer]:
-    """The last answer to each question, from progress.jsonl; what no longer is an answer (the quiz has changed) is left out."""
-    found: dict[str, Answer] = {}
+def answers(events: list[dict], lab: Lab, questions: tuple[Question, ...]) -> dict[str, tuple[Answer, ...]]:
+    """The answers to each question, in their order, from progress.jsonl. One that no longer is an answer (the quiz has changed)
+    is left out, with those before it."""
+    found: dict[str, tuple[Answer, ...]] = {}
     by_id = {question.id: question for question in questions}
     for event in events:
         if event["event"] == "quiz" and event["lab"] == lab.id and (question := by_id.get(event.get("question"))):
             try:
-                found[question.id] = question.given(event.get("answer"))
+                found[question.id] = (*found.get(question.id, ()), question.given(event.get("answer")))
             except UsageError:
                 found.pop(question.id, None)
     return found

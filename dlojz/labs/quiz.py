@@ -35,10 +35,13 @@ class Quiz:
                 known = [question.id for question in questions.read(lab)]
                 raise UsageError(f"the quiz of {lab.id} has no question {only!r}: {suggest.hint(only, known)}"
                                  f"There are {', '.join(known)}")
-        self.given: dict[str, Answer] = questions.answers(events.read(here), lab, self.questions)
+        self.tries: dict[str, tuple[Answer, ...]] = questions.answers(events.read(here), lab, self.questions)
 
     def answer(self, question: str, *answer) -> messages.Shown:
-        """Answer a question: with an option or its letter, several of them, or a number. Raises UsageError."""
+        """Answer a question: with an option or its letter, several of them, or a number. Raises UsageError.
+
+        After a wrong one there is a second try; what is right is said after that.
+        """
         named = self._id(question)
         asked = next((each for each in self.questions if each.id == named), None)
         if asked is None:
@@ -47,8 +50,8 @@ class Quiz:
         given = asked.given(answer[0] if len(answer) == 1 else list(answer))
         right = asked.right(given)
         lost = events.note(self.here, "quiz", self.lab.id, question=asked.id, answer=given, right=right)
-        self.given[asked.id] = given
-        return asked.verdict(given).also(lost)
+        self.tries[asked.id] = (*self.tries.get(asked.id, ()), given)
+        return asked.verdict(self.tries[asked.id]).also(lost)
 
     def _id(self, name: str) -> str:
         """The id of a question that is named by it or by its number, as it is shown."""
@@ -58,8 +61,8 @@ class Quiz:
 
     @property
     def score(self) -> str:
-        right = sum(question.right(self.given[question.id]) for question in self.questions if question.id in self.given)
-        return f"{len(self.given)} of {len(self.questions)} answered, {right} right"
+        right = sum(question.right(self.tries[question.id][-1]) for question in self.questions if question.id in self.tries)
+        return f"{len(self.tries)} of {len(self.questions)} answered, {right} right"
 
     def __repr__(self) -> str:
         parts = [f"Quiz {self.lab.id}: {self.score}"]
@@ -68,9 +71,9 @@ class Quiz:
             parts.append(f"{number}. {messages.fill(question.text)}{several}   [{question.id}]")
             for letter, option in zip("abcdefghijklmnopqrstuvwxyz", question.options):
                 parts.append(textwrap.fill(option, 110, initial_indent=f"   {letter}  ", subsequent_indent="      "))
-            if question.id in self.given:
-                parts.append(textwrap.indent(question.verdict(self.given[question.id]).text, "   "))
-        left = next((question for question in self.questions if question.id not in self.given), None)
+            if question.id in self.tries:
+                parts.append(textwrap.indent(question.verdict(self.tries[question.id]).text, "   "))
+        left = next((question for question in self.questions if question.id not in self.tries), None)
         if left:
             example = {"one": '"a"', "several": '"a", "b"', "number": "12.5"}[left.kind]
             words = example.replace('"', "").replace(",", "")
@@ -84,8 +87,8 @@ class Quiz:
             options = "".join(f"<li>{html.escape(option)}</li>" for option in question.options)
             rows.append(f"<p>{number}. {messages.inline(question.text)}</p>")
             rows.append(f'<ol style="list-style-type: lower-alpha">{options}</ol>' if options else "")
-            if question.id in self.given:
-                rows.append(question.verdict(self.given[question.id]).page)
+            if question.id in self.tries:
+                rows.append(question.verdict(self.tries[question.id]).page)
         return f'<div style="{messages.BOX}">{"".join(rows)}</div>'
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:

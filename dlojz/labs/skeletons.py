@@ -48,6 +48,7 @@ kind = "one"
 text = "TODO: {what}?"
 options = ["the right one", "a wrong one"]
 answer = "the right one"
+why = ["Why the wrong one is wrong."]
 explanation = "Why."
 ''' for name, what in (("first", "a question for the waiting time"), ("second", "about a cost"), ("third", "about a mistake")))
 

@@ -16,14 +16,16 @@ from ..system.errors import UsageError
 from ..ui import messages
 from .questions import Question
 
-# Options are sentences: let them wrap, and show where the keyboard is. They are boxes to tick, also where one only can be chosen:
-# JupyterLab takes the arrow keys, which move between radio buttons, to move between cells.
+# Options are sentences: let them wrap, and show where the keyboard is. Each radio button is a widget by itself, which Tab and
+# Space reach: JupyterLab takes the arrow keys, which move between those of one widget, to move between cells.
 STYLE = """<style>
-.dlojz-form .widget-checkbox { height: auto }
+.dlojz-form .widget-checkbox, .dlojz-form .widget-radio, .dlojz-form .widget-radio-box { height: auto; margin: 0 }
+.dlojz-form .widget-radio-box label { height: auto; width: auto; white-space: normal; line-height: 1.5; margin: 2px 0 }
+.dlojz-form .widget-radio-box { max-width: none; width: 100%; padding: 0 }
 .dlojz-form label.widget-label-basic { height: auto; width: auto; max-width: none; white-space: normal; line-height: 1.5 }
 .dlojz-form :focus-visible { outline: 2px solid #1a7fd4; outline-offset: 1px }
 </style>"""
-ASKED = {"one": "Tick one:", "several": "Tick all that are right:", "number": ""}
+ASKED = {"one": "Choose one:", "several": "Tick all that are right:", "number": ""}
 WIDE = {"width": "100%", "max_width": "60em"}
 LATE = 1.0  # seconds by which a field's value may come after the press that it was meant for
 
@@ -42,38 +44,47 @@ class QuestionForm:
             self.button.on_click(self._pressed)
         text = ipywidgets.HTML(f"<p><b>{number}.</b> {messages.inline(question.text)} <i>{ASKED[question.kind]}</i></p>")
         self.box = ipywidgets.VBox([text, *self.fields, self.button, self.said], layout={"margin": "0 0 12px"})
-        if question.id in quiz.given:
-            self._restore(quiz.given[question.id])
+        if question.id in quiz.tries:
+            self._restore(quiz.tries[question.id])
 
     def _fields(self) -> list:
         question = self.question
         if question.kind != "number":
             labels = [option.replace("`", "") for option in question.options]
-            boxes = [ipywidgets.Checkbox(description=label, indent=False, layout=WIDE) for label in labels]
-            for box in boxes if question.kind == "one" else ():
-                box.observe(self._chosen, "value")
-            return boxes
+            if question.kind == "several":
+                return [ipywidgets.Checkbox(description=label, indent=False, layout=WIDE) for label in labels]
+            radios = [ipywidgets.RadioButtons(options=[(label, True)], value=None, layout=WIDE) for label in labels]
+            for radio in radios:
+                radio.observe(self._chosen, "value")
+            return radios
         unit = f" of {question.unit}" if question.unit else ""
         return [ipywidgets.Text(placeholder=f"a number{unit}", layout={"width": "14em"}, continuous_update=False)]
 
-    def _restore(self, given) -> None:
+    def _restore(self, tries) -> None:
+        given = tries[-1]
         if self.question.kind == "number":
             self.fields[0].value = f"{given:g}"
         else:
             chosen = given if self.question.kind == "several" else (given,)
             for field, option in zip(self.fields, self.question.options):
-                field.value = option in chosen
-        self._say(self.question.verdict(given))
+                field.value = True if option in chosen else self._off
+        self._say(self.question.verdict(tries))
+
+    @property
+    def _off(self) -> bool | None:
+        """The value of a field that is not chosen."""
+        return None if self.question.kind == "one" else False
 
     def _chosen(self, change) -> None:
         """Of several options one only."""
         with self.lock:
             for field in self.fields if change["new"] else ():
-                field.value = field is change["owner"]
+                field.value = True if field is change["owner"] else None
 
     def _say(self, verdict: messages.Shown) -> None:
         self.said.value = verdict.page
-        self.button.description = "Answer again"
+        closed = self.question.closed(self.quiz.tries[self.question.id])
+        self.button.description = "Answer again" if closed else "Second try"
 
     def _pressed(self, _button) -> None:
         with self.lock:

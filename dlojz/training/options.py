@@ -192,7 +192,7 @@ def _patch(model: str) -> int:
 
 def title(args, procs) -> str:
     """A run in a few words."""
-    return f"{args.model}, {args.data} at {args.image_size} px, {procs.world_size} x {args.batch_size} images a step"
+    return f"{args.model}, {args.data} at {args.image_size} px, {procs.world_size} x {args.batch_size} images per step"
 
 
 def describe(args, procs) -> dict:

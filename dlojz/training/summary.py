@@ -135,7 +135,7 @@ def text(record: Record) -> str:
         lines.append(f"throughput        {speed}")
     if "forward" in found:
         parts = ", ".join(f"{phase} {found[phase] / found['step_seconds']:.0%}" for phase in PHASES if phase in found)
-        lines.append(f"a step            {parts}")
+        lines.append(f"per step          {parts}")
     if "loading" in found:
         lines.append(f"loading           the process waited {found['loading'] * 1000:.1f} ms per step for its loader")
     if "idle" in found and "device_images_per_second" in found:
@@ -152,7 +152,8 @@ def text(record: Record) -> str:
         known = "power" in found and "joules_per_image" in found
         measured = f"{found['power']:.0f} W, {found['joules_per_image']:.3f} J per image" if known else "not measured"
         lines.append(f"power             {measured}")
-    if {"validation_loss", "validation_accuracy", "validation_images"} <= found.keys():
+    measured = {"validation_loss", "validation_accuracy", "validation_images"} <= found.keys()
+    if measured and (start.get("args") or {}).get("data") != "random":  # labels by chance: what it scores says nothing
         lines.append(f"validation        loss {found['validation_loss']:.4f}, accuracy {found['validation_accuracy']:.1%} "
                      f"of {found['validation_images']} images")
     if why := untraced(record):

@@ -37,6 +37,9 @@ LAB = {"channels_last": "channels_last", "compile": "compile", "amp": "amp", "sy
        "persistent_workers": "dataloader", "accumulate": "ddp_advanced", "augment": "augmentation"}
 
 
+YEAR = 365.25 * 86400  # seconds
+
+
 def number(value: float) -> str:
     """Three or four figures: ``12.3``, ``979``, ``5,600``."""
     if not math.isfinite(value):
@@ -63,7 +66,12 @@ def gigabytes(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """``3.2 µs``, ``16.0 ms``, ``2.15 s``, ``5 min 23 s``, ``25 min``, ``1 h 5 min``, ``3 d 4 h``."""
+    """``3.2 µs``, ``16.0 ms``, ``2.15 s``, ``5 min 23 s``, ``25 min``, ``1 h 5 min``, ``3 d 4 h``, ``15 days``, ``12 years``."""
+    if value >= 1.95 * YEAR:
+        years = value / YEAR
+        return "more than 1,000 years" if years > 1000 else f"{years:.1f} years" if years < 9.95 else f"{years:.0f} years"
+    if value >= 9.5 * 86400:
+        return f"{value / 86400:.0f} days"
     if value >= 86400 - 30:
         hours = round(value / 3600)
         return f"{hours // 24} d {hours % 24} h"

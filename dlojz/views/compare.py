@@ -18,7 +18,9 @@ from ..ui.notebook import plain_wanted
 from ..ui.page import View
 from ..ui.palette import BAD, GREY, SPEED
 from .dashboard import COLOURS
+from .timeline import median
 
+SPREAD = "bars: the mean of the timed steps; whiskers: 8 of 10 steps, without the slowest and the fastest tenth"
 COLUMNS = 3  # more switches than these share one column, as those that are on
 FEW = 5  # timed steps: fewer say nothing of how they vary
 SAME = 0.005  # runs that differ by less are equally fast
@@ -26,19 +28,22 @@ NOT_A_SWITCH = ("run_dir", "resume", "device", "chronometer", "test_steps")
 # What is measured -> (heading, how it is said, whether a higher number is the better one)
 MEASURES = {
     "images_per_second": ("images/s", words.number, True),
-    "variation": ("±", words.share, False),
     "ratio": ("ratio", words.ratio, True),
-    "step_ms": ("ms/step", words.number, False),
+    "low_ms": ("10 % ms", words.number, False),
+    "median_ms": ("median ms", words.number, False),
+    "high_ms": ("90 % ms", words.number, False),
     "waiting": ("waiting", words.share, False),
     "memory_gb": ("GB", lambda value: f"{value:.2f}" if value < 10 else f"{value:.1f}", False),
     "power_w": ("W", words.number, False),
     "joules_per_image": ("J/image", words.number, False),
     "validation_accuracy": ("accuracy", lambda value: f"{value:.1%}", True),
+    "step_ms": ("ms/step", words.number, False),
+    "variation": ("±", words.share, False),
     "loading_ms": ("loading ms", words.number, False),
     "first_step_s": ("first step s", words.number, False),
     "with_workers_gb": ("GB with workers", lambda value: f"{value:.2f}", False),
 }
-USUAL = tuple(MEASURES)[:9]  # the others are for those who ask: a table is to fit on a page
+USUAL = tuple(MEASURES)[:10]  # the others are for those who ask: a table is to fit on a page
 
 
 class Comparison(View):
@@ -126,11 +131,12 @@ class Comparison(View):
             return ""
         bars, base = [], self.base if "ratio" in self.measures else None
         for row in timed:
-            speed, half = row["images_per_second"], row.get("variation") or 0.0
+            speed, mean, slow, fast = (row.get(name) for name in ("images_per_second", "step_ms", "high_ms", "low_ms"))
             note = words.ratio(row["ratio"]) if row["ratio"] else "not comparable" if base else ""
-            spread = {"low": speed * max(0.0, 1 - half), "high": speed * (1 + half)} if half else {}
+            spread = {"low": speed * mean / slow, "high": speed * mean / fast} if slow and fast and slow > fast else {}
             bars.append(Bar(row["run"], speed, GREY if row["run"] == self.base else SPEED, note, **spread))
-        return charts.bars(bars, unit="images/s", baseline=base, say=words.number, high=22).html()
+        drawn = charts.bars(bars, unit="images/s", baseline=base, say=words.number, high=22).html()
+        return drawn + (page.quiet(SPREAD) if any(bar.low is not None for bar in bars) else "")
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         plain = {"text/plain": repr(self), "text/html": self._repr_html_()}
@@ -174,16 +180,18 @@ def compare(*jobs, against=None, measures: Sequence[str] | None = None) -> Compa
     return Comparison(rows, differing, notes, base.name, measures or USUAL)
 
 
-def variation(run: Run) -> float | None:
-    """Half the distance between the 10th and the 90th percentile of the timed steps' seconds, as a share of the middle one.
+def percentiles(run: Run) -> tuple[float | None, float | None, float | None]:
+    """The 10th, 50th and 90th percentile of the timed steps' seconds; of fewer than `FEW` steps the 50th only."""
+    timed = [step for step in run.record.timed_steps if step.get("seconds")]
+    took = sorted(step["seconds"] for step in timed)
+    low, high = (took[round(part * (len(took) - 1))] if len(took) >= FEW else None for part in (0.1, 0.9))
+    return low, median(timed) if timed else None, high
 
-    None where fewer than `FEW` steps were timed.
-    """
-    took = sorted(step["seconds"] for step in run.record.timed_steps if step.get("seconds"))
-    if len(took) < FEW:
-        return None
-    low, middle, high = (took[round(part * (len(took) - 1))] for part in (0.1, 0.5, 0.9))
-    return (high - low) / 2 / middle
+
+def variation(run: Run) -> float | None:
+    """Half the distance between the 10th and the 90th percentile, as a share of the 50th. None where few steps were timed."""
+    low, middle, high = percentiles(run)
+    return None if low is None else (high - low) / 2 / middle
 
 
 def _unclear(run: Run, base: Run) -> str:
@@ -230,6 +238,7 @@ def switches(found: Sequence[Run]) -> list[str]:
 def _row(run: Run, base: Run, differing: Sequence[str], comparable: bool) -> dict:
     found = run.numbers
     speed, other = found.get("images_per_second"), base.numbers.get("images_per_second")
+    low, middle, high = (seconds if seconds is None else seconds * 1000 for seconds in percentiles(run))
     row = {"run": run.name, "state": run.state.lower().replace("_", " ")}
     row |= {name: run.args.get(name) for name in differing}
     if "processes" in differing:
@@ -238,6 +247,7 @@ def _row(run: Run, base: Run, differing: Sequence[str], comparable: bool) -> dic
         "images_per_second": speed,
         "variation": variation(run) if speed else None,
         "ratio": speed / other if speed and other and comparable else None,
+        "low_ms": low, "median_ms": middle, "high_ms": high,
         "step_ms": found["step_seconds"] * 1000 if "step_seconds" in found else None,
         "waiting": run.share("idle"),
         "memory_gb": run.memory / 1e9 if run.memory else None,

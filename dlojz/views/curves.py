@@ -49,12 +49,13 @@ def table(found: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
         done = run.record.steps[-1]["step"] if run.record.steps else 0
         each = run.start.get("steps_per_epoch")
         best = max((event["accuracy"] for event in run.record.validations if "accuracy" in event), default=None)
+        best = None if by_chance(run) else best
         rates = [step["lr"] for step in run.record.steps if "lr" in step]
         cells.append([
             run.name, f"{done:,}", f"{done / each:.2f}" if each else "-",
             words.seconds(laid_out(run).end) if done else "-",
             _loss(said.get("loss")), _loss(said.get("validation_loss")),
-            f"{said['validation_accuracy']:.1%}" if "validation_accuracy" in said else "-",
+            f"{said['validation_accuracy']:.1%}" if "validation_accuracy" in said and not by_chance(run) else "-",
             f"{best:.1%}" if best is not None else "-",
             "-" if not rates else f"{rates[0]:g}" if min(rates) == max(rates) else f"{min(rates):.2g} to {max(rates):.2g}"])
     return head, cells
@@ -70,11 +71,18 @@ def notes_on(run: Run) -> list[str]:
         return [f"{run.name}: {why} ({run.state.lower().replace('_', ' ')})"]
     lost = lost_at(run)
     out = [f"{run.name}: the loss is not a number at step {lost:,}"] if lost else []
+    if by_chance(run):
+        out.append(f"{run.name}: images and labels are random, so its loss and accuracy do not show learning")
     if run.state in ("RUNNING", "NOT_ENDED"):
         out.append(f"{run.name}: {runs.steps(run)}")
     elif run.state != "COMPLETED":
         out.append(f"{run.name}: {run.state.lower().replace('_', ' ')} after {runs.steps(run)}")
     return out
+
+
+def by_chance(run: Run) -> bool:
+    """Whether the labels are random: then the run learns nothing but its one batch by heart."""
+    return run.args.get("data") == "random"
 
 
 def lost_at(run: Run) -> int | None:
@@ -99,6 +107,8 @@ def _figure(found: Sequence[Run], by: str) -> str:
     unit, second = charts.clock(longest) if by == "time" else ({"step": "steps", "epoch": "epochs"}[by], 1.0)
     panels, above = [], False
     for name, title in (("loss", "loss"), ("accuracy", "accuracy"), ("lr", "learning rate")):
+        if name == "accuracy" and all(by_chance(run) for run in found):
+            continue
         lines, marks, trained, validated = [], [], [], []
         for number, run in enumerate(found):
             look = {"colour": RUNS[number % len(RUNS)], "dash": (6, 4) if number >= len(RUNS) else ()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -124,7 +123,6 @@ def _written(file: Path) -> bool:
 
 NO_TIMES = "their seconds or images are not in the record"
 FEW_STEPS = 5  # fewer timed ones say little of what a whole training would take
-LONG_EPOCH, LONG_TRAINING = 10 * 86400, 100 * 86400  # seconds: nobody would train for longer, so it is not said
 MEMORY_ADVICE = "Use a smaller --batch-size, half precision (--amp), or --checkpoint-activations."
 
 
@@ -278,7 +276,7 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
     rows += [("todo", event["message"]) for event in run.record.todos if isinstance(event.get("message"), str)]
     if "step_seconds" in found:
         if parts := phases(run):
-            rows.append(("a step", ", ".join(f"{NAMES[name]} {words.share(part)}" for name, part in parts)))
+            rows.append(("per step", ", ".join(f"{NAMES[name]} {words.share(part)}" for name, part in parts)))
         if "loading" in found:
             rows.append(("loading", f"the process waits {words.seconds(found['loading'])} per step for its loader "
                                     f"({words.share(run.share('loading') or 0)} of the step)"))
@@ -289,10 +287,8 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
     rows.append(("optimizer", words.optimizer(args)))
     rows.append(("memory", memory(run)))
     rows.append(("power", power(run)))
-    if found.get("epoch_seconds", math.inf) < LONG_EPOCH:
-        rows.append(("an epoch", epoch(found, args)))
-    if found.get("training_seconds", math.inf) < LONG_TRAINING:
-        rows.append(("a training", training(found)))
+    if "training_seconds" in found:
+        rows += [("per epoch", epoch(found, args)), ("full training", training(found))]
     if "run_seconds" in found:
         rows.append(("this run", f"took {words.seconds(found['run_seconds'])}"))
     if "validation_accuracy" in found and args.get("data") != "random":  # labels by chance: its accuracy says nothing
@@ -381,7 +377,7 @@ def training(found: dict) -> str:
 WIDTH = 520  # pixels of the bars
 BREAKS = "overflow-wrap: anywhere"  # a long name or word must not make the page wider
 TILES = (("devices", "devices"), ("batch", "global batch"), ("precision", "precision"), ("switches", "switches"),
-         ("optimizer", "optimizer"), ("power", "power"), ("an epoch", "an epoch"), ("a training", "a whole training"),
+         ("optimizer", "optimizer"), ("power", "power"), ("per epoch", "per epoch"), ("full training", "full training"),
          ("validation", "validation"), ("first step", "first step"), ("this run", "this run"))
 
 
@@ -479,7 +475,7 @@ def _bars(run: Run, standing: Standing, said: dict, scale: float) -> str:
         step = {NAMES[name]: found[name] for name, _ in parts}
         drawn = charts.stacked([("", step)], inside="share", total=False, high=30, width=WIDTH, say=words.seconds, legend=False)
         names = charts.legend((f"{NAMES[name]} {words.share(part)}", PHASE[name]) for name, part in parts)
-        out.append(_labelled("a step", words.seconds(found["step_seconds"])) + drawn.html() + names)
+        out.append(_labelled("per step", words.seconds(found["step_seconds"])) + drawn.html() + names)
         out.append(page.quiet(said["loading"]) if "loading" in said else "")
     out.append(_labelled("memory", said["memory"]))
     whole = run.machine.get("gpu_memory")

@@ -94,7 +94,7 @@ def table(own: Sequence[Run], others: Sequence[Run] = ()) -> tuple[list[str], li
     """A row for each run; those that are not of the curve come last and have no efficiency."""
     rows = [*own, *others]
     phases = [phase for phase in PHASES if any(run.numbers.get(phase) for run in rows)]
-    head = ["run", "processes", "images of a step", "images/s", "ideal", "efficiency", "ms a step",
+    head = ["run", "processes", "images per step", "images/s", "ideal", "efficiency", "ms per step",
             *(f"{NAMES[phase]}, ms" for phase in phases)]
     cells = []
     for place, run in enumerate(rows):
@@ -190,6 +190,6 @@ def _figure(own: Sequence[Run], others: Sequence[Run]) -> str:
     speeds = charts.lines(lines, x="processes" + (", each doubling as wide" if doubling else ""), y="images/s", x_ticks=counts,
                           log="xy" if doubling else "", marks=marks)
     steps = [(str(count), {NAMES[phase]: run.numbers.get(phase, 0.0) * 1000 for phase in PHASES}) for count, run in best.items()]
-    parts = charts.stacked(steps, title="a step, by the number of processes", axis="ms", total=False,
+    parts = charts.stacked(steps, title="time per step, by the number of processes", axis="ms", total=False,
                            high=min(46, 230 / len(steps)), say=lambda value: f"{words.number(value)} ms")
     return charts.grid(speeds, parts).html()

@@ -113,7 +113,7 @@ def findings(run: Run, course: Course) -> list[tuple[str, str]]:
     timed = run.record.timed_steps
     if timed:
         middle = words.seconds(median(timed))
-        rows.append(("a step", f"{words.seconds(found['step_seconds'])} on average, {middle} median"))
+        rows.append(("per step", f"{words.seconds(found['step_seconds'])} on average, {middle} median"))
         slowest = max(timed, key=lambda step: step["seconds"])
         rows.append(("slowest", f"step {slowest['step']:,}: {words.seconds(slowest['seconds'])}{_most(slowest)}"))
         waits = (("idle", "waiting", "the device waits"), ("loading", "loader", "the process waits for its loader"))

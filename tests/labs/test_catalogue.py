@@ -87,12 +87,21 @@ def test_what_is_wrong_in_a_lab_is_named_with_its_line(folder, name, old, new, s
     ("tolerance = 0", "tolerance = -1", ": tolerance = -1 is not possible: expected a number, at least 0"),
     ('options = ["fp16", "bf16", "tf32"]', 'options = ["bf16", "bf16", "tf32"]', ": options must be two or more different texts"),
     ('id = "scale"', 'id = "range"', ": the id 'range' is there twice"),
-    ("explanation =", "why =", ": unknown key 'why'; known keys: id, kind"),
+    ("explanation =", "because =", ": unknown key 'because'; known keys: id, kind"),
+    ("why = [", 'why = ["one too many", ', ": why needs one text for each wrong option, in their order: 1, not 2"),
+    ("tolerance = 0", 'why = ["?"]', ": a number has no why"),
 ])
 def test_what_is_wrong_in_a_quiz_is_named_with_its_line(folder, old, new, said):
     before = (folder / "quiz.toml").read_text().split(old)[0].count("\n") + 1
     found = refused(folder, "quiz.toml", old, new, lambda folder: questions.read(catalogue.read(folder)))
     assert found.startswith(f", line {before}{said}"), found
+
+
+def test_a_wrong_option_without_a_reason_is_named(folder):
+    file = folder / "quiz.toml"
+    file.write_text(re.sub(r"(?ms)^why = \[.*?\]$\n", "", file.read_text(), count=1))
+    (said,) = proof._poor_quiz(catalogue.read(folder))
+    assert said == f"{file}: the question 'range' needs `why`, a list with a reason for each wrong option"
 
 
 def test_hints_need_three_steps(folder):

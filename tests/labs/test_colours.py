@@ -32,8 +32,9 @@ def test_progress(here):
 
 def test_answers(here):
     asked = questions.read(catalogue.lab("amp"))[1]
-    for given, colour, words in ((2.0, messages.GOOD, "Right."), (7.0, messages.BAD, "Not right. The answer: 2")):
-        page = asked.verdict(given)._repr_html_()
+    for tries, colour, words in (([2.0], messages.GOOD, "Right."), ([7.0], messages.BAD, "Not right."),
+                                 ([7.0, 1.0], messages.BAD, "Not right. The answer: 2")):
+        page = asked.verdict(tries)._repr_html_()
         assert not OWN.search(page) and [html.unescape(each) for each in marked(page, colour)] == [words]
 
 

@@ -89,7 +89,7 @@ def test_counted_on_a_gpu():
     launches = row(kernels=900.0, runs=3e-6, every=9e-6)
     facts = row(seconds=0.02, loader=0.001, on_gpu=True, busy=0.25, launches=launches, called=3.0, reads=row(count=1.0, where=""))
     assert figures._numbers(facts) == {
-        ("a step", "ms"): 20, ("waits for the loader", "ms"): 1, ("operators", "calls"): 3,
+        ("per step", "ms"): 20, ("waits for the loader", "ms"): 1, ("operators", "calls"): 3,
         ("values asked for", "aten::item"): 1, ("the GPU is busy", "%"): 25, ("kernels", ""): 900,
         ("a kernel runs", "µs"): pytest.approx(3),
         ("a launch every", "µs"): pytest.approx(9)}

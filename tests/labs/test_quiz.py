@@ -66,10 +66,12 @@ def test_the_plain_quiz_shows_how_to_answer_and_explains_afterwards(here):
     assert 'quiz("amp").answer("range", "a", "b")' in before and explanation not in before and "0 of 5 answered" in before
     said = repr(quiz.quiz("amp").answer("range", "b", "c"))
     assert "Right." in said and explanation in said
-    assert "Not right. The answer: 2." in repr(quiz.quiz("amp").answer("scale", 7))
+    assert "Not right. 7 is too large. You have a second try." in repr(quiz.quiz("amp").answer("scale", 7))
+    assert "Not right. The answer: 2. 1 is too small. " in repr(quiz.quiz("amp").answer("scale", 1))
     again = repr(quiz.quiz("amp"))
     assert "2 of 5 answered, 1 right" in again and explanation in again
-    assert [(event["question"], event["right"]) for event in events.read(here)] == [("range", True), ("scale", False)]
+    assert [(event["question"], event["right"]) for event in events.read(here)] == \
+        [("range", True), ("scale", False), ("scale", False)]
 
 
 def test_plain_output_has_no_widget(here):
@@ -127,6 +129,44 @@ def test_a_part_is_not_larger_than_the_whole(here, lab, most, example):
     assert events.read(here) == [] and f"`dlojz predict {lab} {example}`" in repr(quiz.predict(lab))
     assert quiz.predict(lab, value=most).value == float(most)
     assert quiz.predict(lab, "How many times?", 250).value == 250, "another question is not about a part"
+
+
+REASONED = dataclasses.replace(ONE, options=("x", "y", "z"), why=("x is bad.", "z is worse."))
+SEVERAL_REASONED = dataclasses.replace(SEVERAL, options=("x", "v", "y", "z"), why=("v is bad.", "y is worse."))
+
+
+@pytest.mark.parametrize("question, tries, reasons, shown", [
+    (REASONED, ["x"], ["x is bad."], False), (REASONED, ["x", "x"], ["x is bad."], False),
+    (REASONED, ["x", "z"], ["z is worse."], True), (REASONED, ["x", "y"], [], True), (REASONED, ["y", "x"], ["x is bad."], True),
+    (SEVERAL_REASONED, [("x", "y")], ["y: y is worse.", "A right option is missing."], False),
+    (SEVERAL_REASONED, [("x", "v", "y", "z")], ["v: v is bad.", "y: y is worse."], False),
+    (SEVERAL_REASONED, [("x",)], ["A right option is missing."], False),
+    (SEVERAL_REASONED, [("x",), ("z",)], ["A right option is missing."], True),
+    (NUMBER, [90.0], ["90 MB is too small."], False), (NUMBER, [90.0, 200.0], ["200 MB is too large."], True),
+])
+def test_a_wrong_answer_gets_its_reason_and_a_second_try(question, tries, reasons, shown):
+    said = dataclasses.replace(question, explanation="EXPLAINED").verdict(tries)
+    right = question.right(tries[-1])
+    for words in (said.text, re.sub("<[^>]*>", " ", said.page)):
+        assert [each for each in ("x is bad.", "z is worse.", "v: v is bad.", "y: y is worse.", "A right option is missing.",
+                                  "90 MB is too small.", "200 MB is too large.") if each in words] == reasons
+        assert ("EXPLAINED" in words) is shown and ("You have a second try" in words) is not shown
+        assert ("The answer: " in words) is (shown and not right) and ("Not right" in words) is not right
+
+
+def test_a_reason_is_about_its_own_option_in_every_quiz_of_the_kit():
+    """As many reasons as wrong options, each different, none with the explanation's first words."""
+    for lab in catalogue.labs().values():
+        for question in questions.read(lab):
+            assert len(set(question.why)) == len(question.wrong), (lab.id, question.id)
+            assert not any(why in question.explanation for why in question.why), (lab.id, question.id)
+
+
+def test_the_second_try_is_there_after_a_restart(here):
+    quiz.quiz("amp").answer("clip", "a")
+    again = " ".join(repr(quiz.quiz("amp", "clip")).split())
+    assert "no gradients of this step" in again and "You have a second try" in again and "too late" not in again
+    assert "The answer: Between" in repr(quiz.quiz("amp").answer("clip", "c")) and "too late" in repr(quiz.quiz("amp", "clip"))
 
 
 # --- in a shell ----------------------------------------------------------------------------------------------------------
@@ -236,8 +276,8 @@ def test_each_question_says_how_many_to_tick(widgets):
     for lab in ("gpu", "amp"):
         box = form(quiz.quiz(lab))
         for question, shown in zip(quiz.quiz(lab).questions, box.children[2:]):
-            asked = {"one": "Tick one:", "several": "Tick all that are right:", "number": ""}[question.kind]
-            assert re.findall("Tick[^<]*", texts(shown, widgets)) == ([asked] if asked else [])
+            asked = {"one": "Choose one:", "several": "Tick all that are right:", "number": ""}[question.kind]
+            assert re.findall("(?:Choose|Tick)[^<]*", texts(shown, widgets)) == ([asked] if asked else [])
 
 
 def test_answers_in_the_form_are_kept_explained_and_restored(here, widgets):
@@ -252,9 +292,9 @@ def test_answers_in_the_form_are_kept_explained_and_restored(here, widgets):
     inside(number, widgets.Text)[0].value = "3"
     inside(number, widgets.Button)[0].click()
     assert "Not right" in texts(number, widgets)
-    inside(one, widgets.Checkbox)[0].value = True
-    inside(one, widgets.Checkbox)[1].value = True
-    assert [check.value for check in inside(one, widgets.Checkbox)] == [False, True, False], "one of them only"
+    inside(one, widgets.RadioButtons)[0].value = True
+    inside(one, widgets.RadioButtons)[1].value = True
+    assert [radio.value for radio in inside(one, widgets.RadioButtons)] == [None, True, None], "one of them only"
     inside(one, widgets.Button)[0].click()
     assert "3 of 5 answered, 2 right" in texts(box, widgets)
     assert [event["right"] for event in events.read(here)] == [True, False, True]
@@ -263,7 +303,7 @@ def test_answers_in_the_form_are_kept_explained_and_restored(here, widgets):
     assert "3 of 5 answered, 2 right" in texts(again, widgets) and explained in texts(again, widgets)
     assert [check.value for check in inside(again.children[2], widgets.Checkbox)] == [False, True, True]
     assert inside(again.children[3], widgets.Text)[0].value == "3"
-    assert [check.value for check in inside(again.children[4], widgets.Checkbox)] == [False, True, False]
+    assert [radio.value for radio in inside(again.children[4], widgets.RadioButtons)] == [None, True, None]
 
 
 def test_an_empty_form_complains_and_keeps_nothing(here, widgets):
@@ -275,12 +315,13 @@ def test_an_empty_form_complains_and_keeps_nothing(here, widgets):
 
 
 def test_nothing_is_chosen_beforehand(widgets):
-    assert not any(check.value for check in inside(form(quiz.quiz("gpu")), widgets.Checkbox))
+    box = form(quiz.quiz("gpu"))
+    assert not any(field.value for kind in (widgets.Checkbox, widgets.RadioButtons) for field in inside(box, kind))
 
 
 def test_answers_from_many_threads_are_all_kept(here, widgets):
     box = form(quiz.quiz("amp"))
-    inside(box.children[4], widgets.Checkbox)[0].value = True
+    inside(box.children[4], widgets.RadioButtons)[0].value = True
     button = inside(box.children[4], widgets.Button)[0]
     threads = [threading.Thread(target=button.click) for _ in range(20)]
     for thread in threads:
@@ -293,7 +334,7 @@ def test_answers_from_many_threads_are_all_kept(here, widgets):
 def test_a_full_disk_is_said_in_the_form(here, widgets):
     box = form(quiz.quiz("amp"))
     (here / events.NAME).mkdir()
-    inside(box.children[4], widgets.Checkbox)[0].value = True
+    inside(box.children[4], widgets.RadioButtons)[0].value = True
     inside(box.children[4], widgets.Button)[0].click()
     assert "cannot write" in texts(box.children[4], widgets)
 

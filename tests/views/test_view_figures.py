@@ -159,7 +159,7 @@ timeline of run: completed: 10 of 10 steps
   run         10 steps in 12.5 s
   first step  4.00 s, 2.00 s of it waiting for data
   warm-up     2 steps in 4.50 s, left out of averages
-  a step      625 ms on average, 500 ms median
+  per step    625 ms on average, 500 ms median
   slowest     step 7: 1.50 s, 900 ms of it waiting for data
   waiting     the device waits 200 ms per step, 32% of it
   loader      the process waits for its loader 100 ms per step, 16% of it
@@ -337,10 +337,10 @@ def test_compare_by_hand(tmp_path):
     table = views.compare(runs_to_compare(tmp_path))
     assert str(table) == """\
 comparison of 3 runs, ratios to gpu-001
-run      state          batch size  amp   images/s   ±  ratio  ms/step  waiting    GB      W  J/image
-gpu-001  completed              64  -          128  0%  1.00x    1,000      20%  30.0    500     4.69
-amp-001  completed              64  bf16       256  0%  2.00x      500      20%  12.0  1,200     4.69
-big-001  out of memory         512  bf16         -   -      -        -        -     -      -        -"""
+run      state          batch size  amp   images/s  ratio  10 % ms  median ms  90 % ms  waiting    GB      W  J/image
+gpu-001  completed              64  -          128  1.00x    1,000      1,000    1,000      20%  30.0    500     4.69
+amp-001  completed              64  bf16       256  2.00x      500        500      500      20%  12.0  1,200     4.69
+big-001  out of memory         512  bf16         -      -        -          -        -        -     -      -        -"""
     for row in str(table).split("\n")[2:]:
         for cell in re.split(r"\s{2,}", row):
             assert f">{cell}</td>" in table.page
@@ -357,11 +357,16 @@ def test_compare_shows_how_steps_vary():
     """Of 0.9, 1.0 … s the middle is 1.0, and the 10th and 90th percentile 0.9 and 1.1: ±10 %."""
     base, near = varied("a", [0.9, 1.0, 1.0, 1.0, 1.1] * 2), varied("b", [0.95, 1.0, 1.0, 1.0, 1.0] * 2, amp="bf16")
     table = views.compare(base, near, varied("c", [0.5] * 10, amp="fp16"), varied("d", [1.0, 3.0]))
+    assert [[row[name] for name in ("low_ms", "median_ms", "high_ms")] for row in table.rows] == [
+        [900, 1000, 1100], [950, 1000, 1000], [500, 500, 500], [None, 2000, None]]
     assert [row["variation"] for row in table.rows] == [pytest.approx(0.1), pytest.approx(0.025), 0.0, None]
     assert "b differs from a by 1%, less than single steps do (±10%): repeat both runs before you believe it" in table.notes
     assert not any(note.startswith("c differs") for note in table.notes)
     whisker = re.search(r'<path d="M([\d.]+) [\d.]+H([\d.]+)" fill="none" stroke="currentColor" stroke-width="2"', table.page)
-    assert float(whisker[2]) - float(whisker[1]) > 20 and ">64.0 images/s, 1.00x</text>" in table.page
+    bar = re.search(r'd="M([\d.]+) [\d.]+H([\d.]+)V[^"]*"[^>]*><title>a: 64.0', table.page)
+    spread, length = (float(found[2]) - float(found[1]) for found in (whisker, bar))
+    assert spread / length == pytest.approx((71.1 - 58.2) / 64, abs=0.01), "64 images in 0.9 s, and in 1.1 s"
+    assert "whiskers: 8 of 10 steps" in table.page and ">64.0 images/s, 1.00x</text>" in table.page
 
 
 def test_compare_by_other_measures(tmp_path):
@@ -376,7 +381,7 @@ def test_compare_by_other_measures(tmp_path):
     assert sorted_.measures == table.measures and sorted_.rows[0]["run"] == "off-001"
     assert table.sort("first step s").rows[0]["run"] == "more-001"
     assert "GB with workers" not in str(views.compare(runs))
-    with pytest.raises(UsageError, match="there is no measure 'speed': They are images_per_second, variation, ratio"):
+    with pytest.raises(UsageError, match="there is no measure 'speed': They are images_per_second, ratio, low_ms"):
         views.compare(runs, measures=["speed"])
 
 
@@ -385,7 +390,7 @@ def test_compare_sorts_the_best_first_and_the_unknown_last(tmp_path):
     assert [row["run"] for row in table.sort("images/s").rows] == ["amp-001", "gpu-001", "big-001"]
     assert [row["run"] for row in table.sort("memory_gb").rows] == ["amp-001", "gpu-001", "big-001"]
     assert [row["run"] for row in table.sort("run", descending=True).rows] == ["gpu-001", "big-001", "amp-001"]
-    assert [row["run"] for row in table.sort("ms/step", descending=True).rows] == ["gpu-001", "amp-001", "big-001"]
+    assert [row["run"] for row in table.sort("median ms", descending=True).rows] == ["gpu-001", "amp-001", "big-001"]
     with pytest.raises(UsageError, match="there is no column 'speed': Sort by run, state, batch_size, amp, images_per_second"):
         table.sort("speed")
 

@@ -77,7 +77,7 @@ def shares(images: int = 10, processes: int = 2, epochs: int = 2) -> View:
 @tables.numbers(batch=(1, 1_000_000), processes=(1, 1_000_000), images=(1, 10**12))
 def rates(batch: int, processes: Sequence[int], images: int, base: tuple[float, int] = (0.1, 256)) -> View:
     """Global batch, updates of an epoch of so many images, and what the linear rule makes of the learning rate."""
-    head = ["processes", "images of a process", "global batch", "updates an epoch", "linear rule: lr"]
+    head = ["processes", "images of a process", "global batch", "updates per epoch", "linear rule: lr"]
     rows = [[str(count), str(batch), f"{batch * count:,}", f"{images // (batch * count):,}",
              f"{base[0] * batch * count / base[1]:.4g}"] for count in processes]
     title = f"An epoch of {images:,} images"

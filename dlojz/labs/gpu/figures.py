@@ -134,7 +134,7 @@ def memory(*jobs: Job) -> View:
         if not record.start:
             continue
         start, end, args = record.start, record.end or {}, record.start["args"]
-        what = f"{start['model']}, {start['image_size']} px, {start['batch_size']} images a step"
+        what = f"{start['model']}, {start['image_size']} px, {start['batch_size']} images per step"
         amp = "off" if any(event["lab"] == "amp" for event in record.todos) else args["amp"]
         counted = footprint(start["model"], start["image_size"], start["batch_size"], amp, args["optimizer"])
         rows.append((f"{job.name}, counted", counted.items()))

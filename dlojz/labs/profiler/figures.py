@@ -185,7 +185,7 @@ def counted(*jobs: Job | str) -> View:
 
 def _numbers(facts) -> dict[tuple[str, str], float]:
     """As `views.trace` counts them: operators of the training itself, not the loader's."""
-    found = {("a step", "ms"): facts.seconds * 1000, ("waits for the loader", "ms"): facts.loader * 1000,
+    found = {("per step", "ms"): facts.seconds * 1000, ("waits for the loader", "ms"): facts.loader * 1000,
              ("operators", "calls"): facts.called,
              ("values asked for", "aten::item"): facts.reads.count if facts.reads is not None else 0.0}
     if facts.on_gpu:

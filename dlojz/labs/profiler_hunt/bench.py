@@ -28,7 +28,7 @@ def arguments(doc: str, argv: list[str] | None = None) -> argparse.Namespace:
     batch_size, steps = _SIZES[sites.sizes().scale]
     parser = argparse.ArgumentParser(description=doc.split("\n")[0], allow_abbrev=False)
     add = parser.add_argument
-    add("-b", "--batch-size", type=_positive, default=batch_size, help="items a step (%(default)s)")
+    add("-b", "--batch-size", type=_positive, default=batch_size, help="items per step (%(default)s)")
     add("--steps", type=_positive, default=steps, help="how many (%(default)s)")
     add("--device", choices=["auto", "cpu", "cuda"], default="auto")
     add("--seed", type=int, default=1)
