@@ -20,7 +20,7 @@ from ..system import processes, sites
 from ..system.errors import UsageError
 from .queue import HEARTBEAT, HEARTBEATS_MISSED, Entry, Queue, default_folder
 from .script import environment
-from .states import Request, Status, Unreachable, judged, left_exit_code, read_json
+from .states import Request, Status, Unreachable, judged, left_exit_code, made, read_json, sound
 from .supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -93,10 +93,8 @@ def _why_it_waits(place: int | None) -> str:
 
 def _after_the_queue(job: Job) -> Status:
     """The supervisor writes the final state into job.json, then takes the job out of the queue."""
-    content = read_json(job.folder) or {}
-    with contextlib.suppress(TypeError):
-        if content.get("status"):
-            return Status(**content["status"])
+    if status := sound(read_json(job.folder) or {})[0].get("status"):
+        return made(Status, status)
     if processes.marked(f"DLOJZ_RUN={job.folder}"):
         return Status("RUNNING", "its files were deleted, so the queue no longer knows it", started=job.status.started)
     return judged(left_exit_code(job.folder), job.status.started)  # read last: it is written before the last process ends

@@ -19,6 +19,8 @@ from . import replay, script
 from .job import NEVER_QUEUED, Group, Job, being_submitted, launcher, load, refresh
 from .states import Request, Unreachable, update, write_json
 
+FACTS = ("launcher", "site", "scale", "python", "key", "script")  # of a job.json, beside what was asked for
+
 
 def submit(command: str | Sequence[str], name: str | None = None, gpus: int | None = None, nodes: int | None = None,
            time: int | str | None = None, *, site: str | None = None, account: str = "", partition: str = "", qos: str = "",
@@ -159,7 +161,7 @@ def _make_folders(runs: Path, asked: Sequence[Request], contents: Sequence[dict]
             sweep: dict = {"group": folders[0].name, "index": index, "size": len(asked)} if len(asked) > 1 else {}
             if content["launcher"] == "local":
                 sweep["host"] = socket.gethostname()
-            facts = {key: content[key] for key in ("launcher", "site", "scale", "python", "key", "script")}
+            facts = {key: content[key] for key in FACTS}
             write_json(folder / "job.json", {"id": "", "submitted": time.time(), "request": dataclasses.asdict(request), **facts,
                                              **sweep, "submitter": who})
     except BaseException:

@@ -21,7 +21,7 @@ from ..system.errors import UsageError
 from ..system.shown import say
 from .queue import HEARTBEAT, MARK, Entry, Queue, lock
 from .script import SHORTEST_WARNED, WARNING
-from .states import SAVED, Status, explained, judged, left_exit_code, update
+from .states import SAVED, Status, explained, judged, left_exit_code, update, written
 
 TICK = 0.1  # seconds
 GRACE = 10.0  # seconds that a job has between SIGTERM and SIGKILL, to save a checkpoint
@@ -158,7 +158,7 @@ class Supervisor:
         else:
             ended = now
         if entry.id not in self.started and not entry.ending:  # nobody saw it end: the last thing it wrote tells
-            ended = max([entry.started or now, *(_written(folder / name) for name in ("exit_code", "out.log", "err.log"))])
+            ended = max([entry.started or now, *(written(folder / name) for name in ("exit_code", "out.log", "err.log"))])
         status = judged(code, entry.started, ended)
         if entry.ending:
             why = "cancelled" if entry.ending == "CANCELLED" else f"time limit of {entry.seconds} s reached"
@@ -249,13 +249,6 @@ class Supervisor:
         self.started[entry.id] = child
         self._write(dataclasses.replace(starting, state="RUNNING", process=processes.identity(child.pid)))
         self.say(f"job {entry.id}: started in {folder}" + f" on GPU {','.join(given)}" * bool(given))
-
-
-def _written(file: Path) -> float:
-    try:
-        return file.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def log(text: str) -> None:

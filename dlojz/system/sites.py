@@ -16,7 +16,7 @@ import shutil
 import socket
 import subprocess
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -176,7 +176,7 @@ class Site:
 
     def known_partitions(self) -> dict[str, Partition]:
         """The partitions of the file, and those that sinfo lists where the file says ``discover``."""
-        return {**(discovered() if self.discover else {}), **self.partitions}
+        return {**(discovered(clusters(self.directives)) if self.discover else {}), **self.partitions}
 
     def data_folder(self) -> Path | None:
         """``data`` with its variables filled in; None where it is empty or a variable is not set here."""
@@ -411,18 +411,34 @@ def table() -> str:
 SINFO = ("sinfo", "-h", "-o", "%P|%a|%l|%c|%G")
 
 
-@functools.lru_cache(maxsize=1)
-def discovered() -> dict[str, Partition]:
+def clusters(directives: Sequence[str] = ()) -> str:
+    """The cluster, or several with commas, that sbatch would submit to: what a site's directives say, else the environment;
+    empty for the machine's own."""
+    named = [option.partition("=")[2] for option in directives if option.startswith("--clusters=")]
+    return named[-1] if named else os.environ.get("SLURM_CLUSTERS") or os.environ.get("SBATCH_CLUSTERS") or ""
+
+
+OWN_QUEUE = 'to use this machine\'s own queue instead, write site = "laptop" into workspace.toml'
+
+
+@functools.lru_cache(maxsize=4)
+def discovered(cluster: str = "") -> dict[str, Partition]:
     """What sinfo says of this cluster's partitions. The default partition comes first. Raises UsageError."""
+    command = [*SINFO, *([f"--clusters={cluster}"] if cluster else [])]
     try:
-        said = subprocess.run(SINFO, capture_output=True, text=True, timeout=30, check=False)
+        said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=30,
+                              check=False)
     except FileNotFoundError:
         raise UsageError("there is no sinfo command here: use another site than slurm, see `dlojz sites`") from None
+    except OSError as error:
+        raise UsageError(f"sinfo cannot be run here ({error.strerror}): use another site than slurm, see `dlojz sites`") from None
     except subprocess.TimeoutExpired:
-        raise UsageError("sinfo does not answer: the cluster's controller may be down; try again in a minute") from None
+        raise UsageError(f"sinfo does not answer: the cluster's controller may be down; try again in a minute; {OWN_QUEUE}"
+                         ) from None
     if said.returncode:
-        first = (said.stderr.strip().splitlines() or ["no message"])[0]
-        raise UsageError(f"sinfo fails ({first}): the cluster's controller may be down; try again in a minute")
+        lines = [line.strip() for line in [*said.stderr.splitlines(), *said.stdout.splitlines()] if line.strip()]
+        what = next((line for line in lines if re.match(r"\S+:? (error|fatal): ", line)), (lines or ["no message"])[-1])
+        raise UsageError(f"sinfo fails ({what[:200]}): the cluster's controller may be down; try again in a minute; {OWN_QUEUE}")
     return parse_sinfo(said.stdout)
 
 
@@ -434,12 +450,12 @@ def parse_sinfo(text: str) -> dict[str, Partition]:
         if line.count("|") != 4:
             continue
         name, up, limit, cores, gres = (part.strip() for part in line.split("|"))
-        if up != "up":
+        if up != "up" or not re.fullmatch(r"[^\s'\"`;$\\]+", name):
             continue
         if name.endswith("*"):
             name = default = name[:-1]
         gpus = sum(int(count) for count in re.findall(r"\bgpu(?::[^:,(]+)?:(\d+)", gres))
-        cores_each = int(cores.rstrip("+")) // gpus if gpus and cores.rstrip("+").isdigit() else 0
+        cores_each = int(cores.rstrip("+")) // gpus if gpus and cores.rstrip("+").isdecimal() else 0
         if name not in found or gpus > found[name].gpus_per_node:
             found[name] = Partition(name=name, partition=name, gpus_per_node=gpus, cores_per_gpu=cores_each,
                                     max_time=seconds(limit) if _is_time(limit) else 0)
