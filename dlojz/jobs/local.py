@@ -50,12 +50,13 @@ def poll(jobs: Sequence[Job]) -> dict[str, Status]:
     answers = {}
     if queue.ids() and not queue.supervised():
         revive(queue)
+    trouble = queue.trouble() if any(not job.elsewhere for job in jobs) else ""
     for job in jobs:
         if job.elsewhere:
             answers[job.id] = _seen_from_afar(job)
             continue
         entry = queue.read(job.id)
-        if entry is None or (Path(entry.folder) != job.folder and Path(entry.folder).exists()):
+        if entry is None or not _same(Path(entry.folder), job.folder):
             answers[job.id] = _after_the_queue(job)
         elif entry.state == "ENDED":
             answers[job.id] = Status(**(entry.status or {}))
@@ -63,11 +64,16 @@ def poll(jobs: Sequence[Job]) -> dict[str, Status]:
             if waiting is None:
                 waiting = [other.id for other in queue.entries() if other.state == "PENDING" and not other.cancelled]
             place = waiting.index(job.id) + 1 if job.id in waiting else None
-            answers[job.id] = Status("PENDING", _why_it_waits(place), position=place)
+            answers[job.id] = Status("PENDING", trouble or _why_it_waits(place), position=place)
         else:
-            reason = "stopping" if entry.ending or entry.cancelled else ""
+            reason = trouble or ("stopping" if entry.ending or entry.cancelled else "")
             answers[job.id] = Status("RUNNING", reason, started=entry.started)
     return answers
+
+
+def _same(folder: Path, other: Path) -> bool:
+    """Whether both are one run's folder, be it by way of a link; one that is gone has been moved."""
+    return folder == other or not folder.exists() or (other.exists() and folder.samefile(other))
 
 
 def _seen_from_afar(job: Job) -> Status:

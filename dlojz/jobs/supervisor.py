@@ -256,10 +256,13 @@ def log(text: str) -> None:
         say(time.strftime("%Y-%m-%d %H:%M:%S"), text)
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, held: int | None = None) -> int:
+    """``held``: the open file with the lock of whoever started us."""
     queue = Queue(folder)
     queue.make()
-    held = os.open(queue.folder / "supervisor", os.O_RDWR | os.O_CREAT, 0o600)
+    if held is None:
+        held = os.open(queue.folder / "supervisor", os.O_RDWR | os.O_CREAT, 0o600)
+    os.set_inheritable(held, False)  # no job may keep it
     for _ in range(50):
         if lock(held):
             break
@@ -267,6 +270,8 @@ def main(folder: Path) -> int:
     else:
         return 0
     with contextlib.suppress(OSError):
+        os.truncate(held, 0)
+        os.pwrite(held, json.dumps(processes.identity(os.getpid())).encode(), 0)  # so that others see whether it is stopped
         if (queue.folder / "supervisor.log").stat().st_size > 1_000_000:
             os.truncate(queue.folder / "supervisor.log", 0)
     supervisor = Supervisor(queue)
@@ -278,10 +283,11 @@ def main(folder: Path) -> int:
         if not supervisor.idle():
             with queue.locked(patience=float("inf")):
                 if not supervisor.look():
+                    queue.tidy()
                     os.close(held)  # under the queue's lock: whoever adds a job afterwards sees that nobody is here
                     return 0
         time.sleep(TICK)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), *map(int, sys.argv[2:3])))

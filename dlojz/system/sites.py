@@ -292,14 +292,19 @@ def _path(toml: str) -> tuple[str, ...]:
 
 def available() -> dict[str, Path]:
     """The files of all sites by name: the workspace's own first, then the kit's."""
-    folders = [paths.share("slurm", "sites")]
-    if (here := _workspace()) is not None:
-        folders.insert(0, here / "sites")
     found: dict[str, Path] = {}
-    for folder in folders:
+    for folder in ([here / "sites"] if (here := _workspace()) else []) + [paths.share("slurm", "sites")]:
         for file in sorted(folder.glob("*.toml")):
             found.setdefault(file.stem, file)
     return found
+
+
+def replaces(file: Path | None) -> str:
+    """What to say of a site's file that takes the place of one of the kit's by its name; empty where it does not."""
+    kits = paths.share("slurm", "sites")
+    if file is None or file.parent == kits or not (kits / file.name).is_file():
+        return ""
+    return f"{file.stem} is {file}, in place of the kit's site of that name"
 
 
 def load(name: str) -> Site:
@@ -315,6 +320,8 @@ def load(name: str) -> Site:
             guess = suggest.hint(name, sites)
             raise UsageError(f"there is no site {name!r}: {guess}`dlojz sites` lists {', '.join(sorted(sites))}")
         file = sites[name]
+        if file.parent != paths.share("slurm", "sites"):
+            workspace.refuse_others(file)  # nobody has named it: it is found
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -330,13 +337,31 @@ def choose() -> tuple[str, str]:
     here = _workspace()
     if here is not None and (chosen := _workspace_site(here / workspace.MARKER)):
         return chosen, f"{here / workspace.MARKER} says so"
+    return _detected()
+
+
+def for_workspace() -> str:
+    """The site to write down in a new workspace: the one that is in use; empty where that cannot be told."""
+    if chosen := os.environ.get("DLOJZ_SITE"):
+        return str(Path(chosen).expanduser().absolute()) if chosen.endswith(".toml") or os.sep in chosen else chosen
+    try:
+        return _detected()[0]
+    except UsageError:
+        return ""
+
+
+def _detected() -> tuple[str, str]:
     if not shutil.which("sbatch"):
         return "laptop", "detected: there is no sbatch command here"
     if not _slurm_is_set_up():
         return "laptop", "detected: there is an sbatch command here, but no cluster that it belongs to"
     host = socket.gethostname()
     for name in available():
-        if any(fnmatch.fnmatch(host, pattern) for pattern in load(name).hosts):
+        try:
+            hosts = load(name).hosts
+        except UsageError:  # a file that is wrong, or another user's, is no site
+            continue
+        if any(fnmatch.fnmatch(host, pattern) for pattern in hosts):
             return name, f"detected: this machine is called {host}"
     return "slurm", "detected: there is an sbatch command here"
 
@@ -395,13 +420,13 @@ def table() -> str:
     width = max(len(site) for site in files)
     for site, file in files.items():
         try:
-            parsed = load(str(file))
+            parsed = load(site if site in available() else str(file))
             text = f"{parsed.launcher:6}  {parsed.description}"
         except UsageError as error:
             text = f"broken {error}"
         lines.append(f"{'*' if site == name else ' '} {site:{width}}  {text}")
     own = [file for file in files.values() if file.parent != paths.share("slurm", "sites")]
-    lines += [f"  ({file.stem} is {file})" for file in own]
+    lines += [f"  ({replaces(file) or f'{file.stem} is {file}'})" for file in own]
     lines.append(f"\nIn use: {name} ({why}). Another one: export DLOJZ_SITE=NAME, or site = \"NAME\" in workspace.toml.")
     return shown("\n".join(lines))
 
