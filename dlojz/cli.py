@@ -163,7 +163,13 @@ def workspace(args) -> int:
     from .system.workspace import find
 
     folder = args.folder or find()
-    for line in workspace.create(folder, args.solved.split(","), args.update):
+    try:
+        said = workspace.create(folder, args.solved.split(","), args.update)
+    except workspace.Incomplete as error:
+        for line in error.said:
+            say(line)
+        raise
+    for line in said:
         say(line)
     say(f"The workspace is {folder}")
     return 0

@@ -12,6 +12,7 @@ rm -f "$DLOJZ_RUN/exit_code"                    #: this run has not ended yet (a
 
 # Forget ranks and addresses of another job that the submitting shell may have passed on.
 unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT ${!PMIX_@} ${!SLURM_CPU_BIND@}  #: unset = forget
+unset SLURM_JWT                                 #: your login to Slurm: the job needs none
 @modules@
 trap 'ending=yes' TERM                          #: TERM = "end now": remember it, and let the training script save first
 # Shortly before the time limit Slurm sends a warning, the signal USR1. It would kill a program that does not handle it, so each

@@ -371,7 +371,7 @@ def test_without_a_folder_outside_of_a_workspace(tmp_path, monkeypatch, capsys, 
 
 def versioned(folder, line):
     workspace.create(folder)
-    edit(folder / workspace.MARKER, f'version = "{workspace.__version__}"\n', line)
+    (folder / workspace.MARKER).write_text(line)
 
 
 @pytest.mark.parametrize("line, words", [

@@ -20,7 +20,7 @@ SLOW = {
     "TORCH_COMPILE_DISABLE": ("torch.compile does nothing", ("0",)),
     "TORCHDYNAMO_DISABLE": ("torch.compile does nothing", ("0",)),
 }
-HARMLESS = ("SLURM_CONF", "SLURM_TIME_FORMAT", "NCCL_VERSION")
+HARMLESS = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_TIME_FORMAT", "NCCL_VERSION")
 LIBRARIES = ("libcudart", "libnccl", "libcudnn", "libcublas", "libtorch", "libc10")
 TOGETHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 

@@ -24,7 +24,7 @@ from ..system import processes, sites
 from ..system.errors import UsageError
 from ..system.shown import shown
 from ..training import records
-from .states import NAME, Request, Status, Unreachable, explained, read_json, update
+from .states import NAME, Request, Status, explained, judged, left_exit_code, made, read_json, sound, update, written
 
 
 class Launcher(Protocol):
@@ -43,7 +43,7 @@ class Launcher(Protocol):
         """
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, Status]:
-        """How the jobs stand, by id; one query for all of them. Raises Unreachable.
+        """How the jobs (of one cluster) stand, by id; one query for all of them. Raises Unreachable.
 
         May be called as often as one likes: a launcher whose queries are dear keeps the last answer for a while itself.
         An ended job must be given its final state here once; it is then kept in job.json and never asked for again.
@@ -54,11 +54,15 @@ class Launcher(Protocol):
         """
 
     def cancel(self, ids: Sequence[str]) -> None:
-        """End these jobs, waiting or running, with all their processes. Returns at once; unknown ids are ignored."""
+        """End these jobs, waiting or running, with all their processes. Returns at once; unknown ids are ignored.
+
+        A launcher whose jobs have a ``cluster`` takes it as second argument.
+        """
 
     def recover(self, folders: Sequence[Path]) -> dict[Path, str]:
         """The ids of jobs that were queued for these folders although their ids were never written down, because the
-        submitting process was killed in between. Folders that never reached the queue are left out."""
+        submitting process was killed in between. Folders that never reached the queue are left out; an empty id stands for a
+        job that the queue has taken without saying which it is."""
 
 
 # --- jobs ----------------------------------------------------------------------------------------------------------------
@@ -91,24 +95,30 @@ class Job:
         self._load(content)
 
     def _load(self, content: dict) -> None:
-        self.content = content
-        self._id: str = content.get("id") or ""
-        self.launcher: str = content.get("launcher") or ""
-        self.submitted: float | None = content.get("submitted")
-        asked = {key: tuple(value) if isinstance(value, list) else value for key, value in content.get("request", {}).items()}
-        try:
-            self.request = Request(**asked)
-            self.status = Status(**content["status"]) if content.get("status") else Status("PENDING", "just submitted")
-        except TypeError:
-            self.request = Request(name=self.folder.name.rpartition("-")[0], command=("?",), site="")
-            self.status = Status("UNKNOWN", f"{NAME} in its folder is damaged")
+        self.content, damaged = sound(content)
+        self._id: str = self.content.get("id") or ""
+        self.launcher: str = self.content.get("launcher") or ""
+        self.submitted: float | None = self.content.get("submitted")
+        if self.launcher and self.launcher not in sites.LAUNCHERS:
+            damaged = f"launcher {self.launcher[:40]!r}"
+        asked = self.content.get("request")
+        self.request = made(Request, asked) if asked else Request(self.folder.name.rpartition("-")[0] or "?", ("?",), "")
+        known = self.content.get("status") or self.content.get("seen")
+        self.status = made(Status, known) if known else Status("PENDING", "just submitted")
+        if damaged:
+            self.status = Status("UNKNOWN", f"{NAME} in its folder is damaged ({damaged})")
 
     @property
     def id(self) -> str:
         """The queue's word for it, such as ``"17"``; empty while somebody else is just submitting it."""
         if not self._id and (content := read_json(self.folder)):
-            self._id = content.get("id") or ""
+            self._id = sound(content)[0].get("id") or ""
         return self._id
+
+    @property
+    def cluster(self) -> str:
+        """The cluster whose queue it is in; empty for the machine's own."""
+        return self.content.get("cluster") or ""
 
     @property
     def name(self) -> str:
@@ -176,8 +186,10 @@ class Job:
     def _text(self, name: str) -> Log:
         try:
             return Log((self.folder / name).read_text(encoding="utf-8", errors="replace"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return Log("")
+        except OSError as error:
+            raise UsageError(f"{self.folder / name} cannot be read: {error.strerror}") from None
 
     @property
     def record(self) -> records.Record:
@@ -200,8 +212,10 @@ class Job:
 
     def rerun(self) -> Job:
         """Run the same command with the same resources again, as a new job."""
-        from .submission import start
+        from .submission import FACTS, start
 
+        if damaged := [name for name in ("request", *FACTS) if name not in self.content]:
+            raise UsageError(f"{NAME} of {self.run} is damaged ({', '.join(damaged)}): submit its command again instead")
         return start([self.request], self.folder.parent.parent, self.content)[0]
 
     def __repr__(self) -> str:
@@ -249,7 +263,7 @@ class Group(Sequence):
 def load(folder: Path) -> Job | None:
     """The job of a run's folder; None where the folder is none of a job's."""
     content = read_json(folder)
-    return None if content is None else Job(folder, content)
+    return None if content is None else Job(Path(os.path.abspath(folder)), content)
 
 
 def launcher(name: str) -> Launcher:
@@ -267,18 +281,41 @@ def refresh(jobs: Sequence[Job]) -> Sequence[Job]:
     for job in active:
         _reload(job)
     _identify([job for job in active if job.status.active and not job.id])
-    for name in {job.launcher for job in active if job.id}:
-        asked = [job for job in active if job.launcher == name and job.id and job.status.active]
+    for name, cluster in {(job.launcher, job.cluster) for job in active if job.id}:
+        asked = [job for job in active if (job.launcher, job.cluster) == (name, cluster) and job.id and job.status.active]
         try:
             answers = launcher(name).poll(asked) if asked else {}
-        except Unreachable as error:
+        except UsageError as error:  # nobody answers, or the queue's commands are not to be had here
             for job in asked:
-                job.status = dataclasses.replace(job.status, reason=f"last known state: {error}")
+                job.status = _last_known(job, str(error))
             continue
         for job in asked:
             if (status := answers.get(job.id)) is not None:
-                job.status = status if status.active else _settled(job, status)
+                job.status = _noted(job, status) if status.active else _settled(job, status)
     return jobs
+
+
+def _noted(job: Job, status: Status) -> Status:
+    """A job that runs, as of now: written down once, for whoever asks while the queue does not answer."""
+    seen = Status(status.state, started=status.started)
+    known = job.content.get("seen")
+    if job.launcher == "slurm" and (known or status.state == "RUNNING") and (not known or made(Status, known) != seen):
+        job.content["seen"] = dataclasses.asdict(seen)
+        with contextlib.suppress(OSError):
+            update(job.folder, seen=job.content["seen"])
+    return status
+
+
+def _last_known(job: Job, why: str) -> Status:
+    """How a job stood when the queue last answered, or as its files tell, with the reason why it is not known better."""
+    status, left = job.status, left_exit_code(job.folder)
+    if left == 0:  # job.sh removes it when it begins, so this is of the last run
+        return _settled(job, judged(0, status.started, written(job.folder / "exit_code")))
+    why = why.removeprefix("last known state: ")
+    if left is not None:
+        why = f"its script has ended with exit code {left}; {why}"
+    state = "RUNNING" if status.state == "PENDING" and (job.folder / "out.log").exists() else status.state
+    return dataclasses.replace(status, state=state, reason=f"last known state: {why}")
 
 
 def _reload(job: Job) -> None:
@@ -289,6 +326,8 @@ def _reload(job: Job) -> None:
         job.status = Status("UNKNOWN", gone, None, job.status.started)
     elif content and (content.get("id") != job._id or content.get("status")):
         job._load(content)
+    elif not content:
+        job.status = Status("UNKNOWN", f"{NAME} in its folder is damaged", None, job.status.started)
 
 
 def _identify(jobs: Sequence[Job]) -> None:
@@ -299,7 +338,7 @@ def _identify(jobs: Sequence[Job]) -> None:
             continue
         try:
             found = launcher(name).recover([job.folder for job in lost])
-        except Unreachable as error:
+        except UsageError as error:
             for job in lost:
                 job.status = Status("PENDING", f"perhaps: {error}")
             continue
@@ -308,8 +347,20 @@ def _identify(jobs: Sequence[Job]) -> None:
                 job._id = identifier
                 with contextlib.suppress(OSError):
                     update(job.folder, id=identifier)
+                job._load(read_json(job.folder) or job.content)
+            elif job.folder in found:
+                job.status = _as_its_files_tell(job)
             else:
                 job.status = Status("CANCELLED", NEVER_QUEUED)
+
+
+def _as_its_files_tell(job: Job) -> Status:
+    """The status of a job that is in the queue, although nobody knows as which."""
+    left = left_exit_code(job.folder)
+    if left is not None:
+        return _settled(job, judged(left, None, written(job.folder / "exit_code")))
+    state = "RUNNING" if (job.folder / "out.log").exists() else "PENDING"
+    return Status(state, "sbatch has taken it without saying its id: `squeue --me` may show it, `scancel` ends it")
 
 
 NEVER_QUEUED = "it never reached the queue: submission was interrupted"
@@ -364,6 +415,8 @@ def follow(job: Job, name: str = "out.log", wait: bool = True) -> Iterator[str]:
                     pause = 0.1
         except FileNotFoundError:
             pass
+        except OSError as error:
+            raise UsageError(f"{job.folder / name} cannot be read: {error.strerror}") from None
         if over:
             return
         time.sleep(pause)
@@ -375,8 +428,9 @@ def cancel(jobs: Sequence[Job]) -> None:
     for job in active:
         if job.elsewhere:
             raise UsageError(f"{job.run} is a job of {job.host}: cancel it there")
-    for name in {job.launcher for job in active}:
-        launcher(name).cancel([job.id for job in active if job.launcher == name])
+    for name, cluster in {(job.launcher, job.cluster) for job in active}:
+        ids = [job.id for job in active if (job.launcher, job.cluster) == (name, cluster)]
+        launcher(name).cancel(ids, *([cluster] if cluster else []))
 
 
 # --- shown ---------------------------------------------------------------------------------------------------------------
@@ -430,7 +484,8 @@ def details(job: Job) -> str:
         lines[0] += f", {sites.duration(spent)} of {sites.duration(asked.seconds)}"
     if status.reason:
         lines.append(f"  {status.reason}")
-    lines += [f"  {_one_line(job.command, 110)}", f"  {share}, site {asked.site}, job {job.id or '?'}", f"  {job.folder}"]
+    where = f" of {job.cluster}" if job.cluster else ""
+    lines += [f"  {_one_line(job.command, 110)}", f"  {share}, site {asked.site}, job {job.id or '?'}{where}", f"  {job.folder}"]
     if replays := job.content.get("replays"):
         lines.append(f"  nothing ran here: this is the recorded run {replays['run']}")
     return "\n".join(shown(line.replace("\n", " ")) for line in lines)

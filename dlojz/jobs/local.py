@@ -20,7 +20,7 @@ from ..system import processes, sites
 from ..system.errors import UsageError
 from .queue import HEARTBEAT, HEARTBEATS_MISSED, Entry, Queue, default_folder
 from .script import environment
-from .states import Request, Status, Unreachable, judged, left_exit_code, read_json
+from .states import Request, Status, Unreachable, judged, left_exit_code, made, read_json, sound
 from .supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -50,12 +50,13 @@ def poll(jobs: Sequence[Job]) -> dict[str, Status]:
     answers = {}
     if queue.ids() and not queue.supervised():
         revive(queue)
+    trouble = queue.trouble() if any(not job.elsewhere for job in jobs) else ""
     for job in jobs:
         if job.elsewhere:
             answers[job.id] = _seen_from_afar(job)
             continue
         entry = queue.read(job.id)
-        if entry is None or (Path(entry.folder) != job.folder and Path(entry.folder).exists()):
+        if entry is None or not _same(Path(entry.folder), job.folder):
             answers[job.id] = _after_the_queue(job)
         elif entry.state == "ENDED":
             answers[job.id] = Status(**(entry.status or {}))
@@ -63,11 +64,16 @@ def poll(jobs: Sequence[Job]) -> dict[str, Status]:
             if waiting is None:
                 waiting = [other.id for other in queue.entries() if other.state == "PENDING" and not other.cancelled]
             place = waiting.index(job.id) + 1 if job.id in waiting else None
-            answers[job.id] = Status("PENDING", _why_it_waits(place), position=place)
+            answers[job.id] = Status("PENDING", trouble or _why_it_waits(place), position=place)
         else:
-            reason = "stopping" if entry.ending or entry.cancelled else ""
+            reason = trouble or ("stopping" if entry.ending or entry.cancelled else "")
             answers[job.id] = Status("RUNNING", reason, started=entry.started)
     return answers
+
+
+def _same(folder: Path, other: Path) -> bool:
+    """Whether both are one run's folder, be it by way of a link; one that is gone has been moved."""
+    return folder == other or not folder.exists() or (other.exists() and folder.samefile(other))
 
 
 def _seen_from_afar(job: Job) -> Status:
@@ -93,10 +99,8 @@ def _why_it_waits(place: int | None) -> str:
 
 def _after_the_queue(job: Job) -> Status:
     """The supervisor writes the final state into job.json, then takes the job out of the queue."""
-    content = read_json(job.folder) or {}
-    with contextlib.suppress(TypeError):
-        if content.get("status"):
-            return Status(**content["status"])
+    if status := sound(read_json(job.folder) or {})[0].get("status"):
+        return made(Status, status)
     if processes.marked(f"DLOJZ_RUN={job.folder}"):
         return Status("RUNNING", "its files were deleted, so the queue no longer knows it", started=job.status.started)
     return judged(left_exit_code(job.folder), job.status.started)  # read last: it is written before the last process ends

@@ -12,12 +12,13 @@ import shlex
 import socket
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..system import locks, paths
+from ..system import locks, paths, processes
 from ..system.errors import UsageError
 from .script import environment
 from .states import Unreachable, write_json
@@ -114,11 +115,21 @@ class Queue:
         write_json(self.file(entry.id), dataclasses.asdict(entry))
 
     def remove(self, identifier: str) -> None:
+        self.environment_file(identifier).unlink(missing_ok=True)  # first: a kill in between must not leave it
         self.file(identifier).unlink(missing_ok=True)
-        self.environment_file(identifier).unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        """Remove environments, which may hold secrets, of jobs that are in no queue: whoever added them was killed in between,
+        or removed them. The queue must be locked."""
+        with contextlib.suppress(OSError):
+            there = set(self.ids())
+            for name in os.listdir(self.jobs):
+                if (name.endswith(".env") and name[:-4] not in there) or re.fullmatch(r"\.\d+\.json\.\d+\.\d+", name):
+                    (self.jobs / name).unlink(missing_ok=True)
 
     def add(self, new: Sequence[Entry], environ: dict[str, str]) -> list[str]:
         """Give ids to these entries and write them, all or none. The queue must be locked. Raises OSError."""
+        self.tidy()
         counter = self.folder / "last"
         try:
             last = int(counter.read_text())
@@ -156,10 +167,39 @@ class Queue:
         """Start a supervisor unless there is one. It belongs to nobody: it survives the notebook and the shell."""
         if self.supervised() or not os.access(self.folder, os.W_OK):
             return
-        log = shlex.quote(str(self.folder / "supervisor.log"))
-        command = shlex.join([sys.executable, "-m", "dlojz.jobs.supervisor", str(self.folder)])
-        subprocess.run(["/bin/sh", "-c", f"exec {command} < /dev/null >> {log} 2>&1 &"], cwd="/", start_new_session=True,
-                       env={**environment(os.environ), "PYTHONPATH": paths.python_path()}, check=False)
+        held = os.open(self.folder / "supervisor", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            # Its lock is taken here and handed on: until it is there, and Python takes its time, nobody starts another.
+            for _ in range(50):
+                if lock(held):
+                    break
+                time.sleep(0.01)  # held by another supervisor, or for a moment by someone who asks whether there is one
+            else:
+                return
+            os.truncate(held, 0)
+            log = shlex.quote(str(self.folder / "supervisor.log"))
+            command = shlex.join([sys.executable, "-m", "dlojz.jobs.supervisor", str(self.folder), str(held)])
+            subprocess.run(["/bin/sh", "-c", f"exec {command} < /dev/null >> {log} 2>&1 &"], cwd="/", start_new_session=True,
+                           env={**environment(os.environ), "PYTHONPATH": paths.python_path()}, check=False, pass_fds=[held])
+        finally:
+            os.close(held)
+
+    def trouble(self) -> str:
+        """Why the supervisor that there is does nothing; empty where it does, or where there is none."""
+        try:
+            process = json.loads((self.folder / "supervisor").read_bytes())
+            silence = time.time() - (self.folder / "supervisor").stat().st_mtime
+        except (OSError, ValueError):
+            return ""
+        if not isinstance(process, dict) or not processes.alive(process):
+            return ""
+        if processes.stopped(process["pid"]):
+            return (f"the queue's supervisor, process {process['pid']}, is stopped: let it continue (kill -CONT "
+                    f"{process['pid']}) or kill it (kill -9 {process['pid']}), then another takes over")
+        if silence > HEARTBEATS_MISSED * HEARTBEAT:
+            return (f"the queue's supervisor, process {process['pid']}, has done nothing for {silence / 60:.0f} minutes: "
+                    f"kill it (kill -9 {process['pid']}), then another takes over")
+        return ""
 
 
 def lock(handle: int, kind: int = fcntl.LOCK_EX) -> bool:
@@ -173,6 +213,5 @@ def lock(handle: int, kind: int = fcntl.LOCK_EX) -> bool:
 def default_folder(host: str | None = None) -> Path:
     """In ``DLOJZ_QUEUE``, else in the user's state folder: a folder for each host, because they may share a home."""
     chosen = os.environ.get("DLOJZ_QUEUE")
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    folder = Path(chosen).expanduser().absolute() if chosen else Path(state) / "dlojz" / "queue"
+    folder = Path(chosen).expanduser().absolute() if chosen else paths.xdg("XDG_STATE_HOME", ".local/state") / "dlojz" / "queue"
     return folder / (host or socket.gethostname())

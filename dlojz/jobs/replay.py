@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from ..system import sites, suggest
 from ..system.errors import UsageError
-from .states import NAME, Request, Status, judged, left_exit_code, read_json, update
+from .states import NAME, Request, Status, judged, left_exit_code, made, read_json, sound, update
 
 if TYPE_CHECKING:
     from .job import Job
@@ -32,7 +32,7 @@ IGNORED = ("--run-dir",)  # switches that say where to write, not what to do
 
 
 def submit(folders: Sequence[Path], request: Request) -> list[str]:
-    asked = [read_json(folder) or {} for folder in folders]
+    asked = [_content(folder) for folder in folders]
     found = [find(recordings(content.get("site", "")), _request(content)) for content in asked]
     for folder, source in zip(folders, found):
         for entry in source.iterdir():
@@ -44,8 +44,9 @@ def submit(folders: Sequence[Path], request: Request) -> list[str]:
 
 
 def poll(jobs: Sequence[Job]) -> dict[str, Status]:
-    known = {job.id: (read_json(job.folder) or {}).get("replays") for job in jobs}
-    return {job.id: Status(**known[job.id]["status"]) if known[job.id] else judged(left_exit_code(job.folder)) for job in jobs}
+    known = {job.id: _content(job.folder).get("replays") for job in jobs}
+    return {job.id: made(Status, known[job.id]["status"]) if known[job.id] else judged(left_exit_code(job.folder))
+            for job in jobs}
 
 
 def cancel(ids: Sequence[str]) -> None:
@@ -53,7 +54,7 @@ def cancel(ids: Sequence[str]) -> None:
 
 
 def recover(folders: Sequence[Path]) -> dict[Path, str]:
-    return {folder: _identifier(folder) for folder in folders if (read_json(folder) or {}).get("replays")}
+    return {folder: _identifier(folder) for folder in folders if _content(folder).get("replays")}
 
 
 def recordings(site: str = "") -> Path:
@@ -114,25 +115,27 @@ def _is_number(word: str) -> bool:
 def _runs(folder: Path) -> Iterator[tuple[Path, Request, float]]:
     """The folders of recorded runs that have ended, what was asked for in each, and when."""
     for path in sorted(folder.iterdir()):
-        content = read_json(path) if path.is_dir() else None
-        if content and content.get("request") and (content.get("status") or left_exit_code(path) is not None):
+        content = _content(path)
+        if content.get("request") and (content.get("status") or left_exit_code(path) is not None):
             yield path, _request(content), content.get("submitted") or 0.0
 
 
 def _request(content: dict) -> Request:
-    known = {field.name for field in dataclasses.fields(Request)}
-    asked = {key: tuple(value) if isinstance(value, list) else value for key, value in content["request"].items() if key in known}
-    return Request(**asked)
+    return made(Request, content["request"])
 
 
 def _shifted(source: Path) -> Status:
     """How the recorded run ended, as if it had ended now: it took as long as it did."""
-    content = read_json(source) or {}
-    status = Status(**content["status"]) if content.get("status") else judged(left_exit_code(source))
+    content = _content(source)
+    status = made(Status, content["status"]) if content.get("status") else judged(left_exit_code(source))
     if status.started is None or status.ended is None:
         return status
     now = time.time()
     return dataclasses.replace(status, started=now - (status.ended - status.started), ended=now)
+
+
+def _content(folder: Path) -> dict:
+    return sound(read_json(folder) or {})[0]
 
 
 def _identifier(folder: Path) -> str:

@@ -279,10 +279,14 @@ _LEFT_OVER = re.compile(
     r"|DLOJZ_RUN|DLOJZ_SCALE|DLOJZ_JOB")
 
 
+# Where the cluster is, and how to log in there: of no job. https://slurm.schedmd.com/sbatch.html, jwt.html
+_ADDRESS = re.compile(r"SLURM_(CONF|CONF_SERVER|CLUSTERS|JWT|SACK_\w+)")
+
+
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what belongs to the job that a notebook server itself often is. ``SLURM_CONF`` stays: it
-    says where the cluster is."""
-    return {key: value for key, value in environ.items() if key == "SLURM_CONF" or not _LEFT_OVER.fullmatch(key)}
+    """The environment without what belongs to the job that a notebook server itself often is. What says where the cluster is and
+    who may use it stays."""
+    return {key: value for key, value in environ.items() if _ADDRESS.fullmatch(key) or not _LEFT_OVER.fullmatch(key)}
 
 
 # --- the text of job.sh --------------------------------------------------------------------------------------------------

@@ -93,7 +93,8 @@ class Seen:
     """A job as one of Slurm's commands shows it.
 
     ``word`` is Slurm's state, ``why`` its reason, ``code`` its ``EXIT:SIGNAL``; times are seconds since 1970 or None.
-    ``mark`` is text that the submission chose, by which a job can be found whose id is not known.
+    ``mark`` is text that the submission chose, by which a job can be found whose id is not known. ``cluster`` is the one that it
+    was listed under, where several were asked.
     """
 
     word: str
@@ -102,6 +103,7 @@ class Seen:
     started: float | None = None
     ended: float | None = None
     mark: str = ""
+    cluster: str = ""
 
     @property
     def was_refused(self) -> bool:
@@ -121,34 +123,72 @@ class Seen:
         return Status(state, added, code, None if never_ran else self.started, None if state in ACTIVE else self.ended)
 
 
+class Listing(dict):
+    """Jobs by id. ``unread``: the first line that is no job's, or why there is no list at all; empty where all could be read."""
+
+    unread = ""
+
+
 def job_id(output: str) -> str:
-    """The id that ``sbatch --parsable`` printed: ``4242`` or ``4242;cluster``. ValueError where there is none."""
+    """The id in what sbatch printed: ``4242`` or ``4242;cluster`` with ``--parsable``, else a sentence. ValueError: none."""
+    return _submitted(output)[0]
+
+
+def cluster(output: str) -> str:
+    """The cluster that sbatch says it has submitted to; empty where it says none."""
+    return _submitted(output)[1]
+
+
+def was_submitted(output: str) -> bool:
+    """Whether sbatch says in as many words that it has submitted the job, whatever its exit code is."""
+    return bool(_SENTENCE.search(output))
+
+
+_SENTENCE = re.compile(r"\bSubmitted batch job (\d+)\b(?: on cluster ([^\s.,;]+))?")
+_NAMED = re.compile(r"\bjob(?:[ _-]?(?:id|number))?(?: is)?\s*[:=#]?\s*(\d+)\b", re.IGNORECASE)  # as wrappers of sbatch put it
+
+
+def _submitted(output: str) -> tuple[str, str]:
+    if match := _SENTENCE.search(output):
+        return match[1], match[2] or ""
     for line in output.splitlines():  # a site's own plugin may print before it
-        match = re.fullmatch(r"(\d+)(;\S*)?", line.strip())
-        if match:
-            return match[1]
+        if match := re.fullmatch(r"(\d+)(?:;(\S*))?", line.strip()):
+            return match[1], match[2] or ""
+    named = set(_NAMED.findall(output))
+    if len(named) == 1:
+        return named.pop(), ""
     raise ValueError(f"no job id in {output[:200]!r}")
 
 
-def squeue(output: str) -> dict[str, Seen]:
+def squeue(output: str) -> Listing:
     """``squeue -r -h -o SQUEUE_FORMAT``: jobs by id, those of an array as ``ID_TASK``."""
-    jobs = {}
+    jobs, cluster = Listing(), ""
     for line in output.splitlines():
         fields = line.split("|", SQUEUE_FORMAT.count("|"))
-        if len(fields) == SQUEUE_FORMAT.count("|") + 1:
+        if len(fields) == SQUEUE_FORMAT.count("|") + 1 and _is_id(fields[0]):
             number, word, why, start, end, mark = fields
-            jobs[number] = Seen(word, why, "", seconds(start), seconds(end), mark)
+            jobs[number] = Seen(word, why, "", seconds(start), seconds(end), mark, cluster)
+        elif line.startswith("CLUSTER: "):
+            cluster = line.removeprefix("CLUSTER: ").strip()
+        elif line.strip():
+            jobs.unread = jobs.unread or line.strip()
     return jobs
 
 
-def sacct(output: str) -> dict[str, Seen]:
+def _is_id(text: str) -> bool:
+    return re.fullmatch(r"\d+(_\S+|\+\d+)?", text) is not None
+
+
+def sacct(output: str) -> Listing:
     """``sacct -nPX -o SACCT_FIELDS``: jobs by id, those of an array as ``ID_TASK``."""
-    jobs = {}
+    jobs = Listing()
     for line in output.splitlines():
         fields = line.split("|")
         if len(fields) == SACCT_FIELDS.count(",") + 1:
             number, word, code, start, end = fields
             jobs[number] = Seen(word, "", code, seconds(start), seconds(end))
+        elif line.strip():
+            jobs.unread = jobs.unread or line.strip()
     return jobs
 
 
@@ -241,7 +281,7 @@ def _limit_in_words(why: str) -> str:
     return f"{who} limits the {what} in use at a time{whose}: starts when other jobs have ended"
 
 
-# a part of what sbatch says -> what to do; the first that is found counts
+# words of what sbatch says -> what to do; the first that are found count. A * stands for the rest of a word.
 ADVICE = (
     ("account or account/partition", "give an account that may use this partition, `sacctmgr show assoc user=$USER "
                                      "format=account,partition,qos` lists yours"),
@@ -264,10 +304,11 @@ ADVICE = (
     ("job array", "the sweep is longer than this cluster allows (MaxArraySize of `scontrol show config`): split it"),
     ("reservation", "`scontrol show reservation` lists those there are and who may use them"),
     ("license", "`scontrol show licenses` lists those there are"),
+    ("licenses", "`scontrol show licenses` lists those there are"),
     ("Job dependency", "the job that it should wait for is not known"),
     ("accounting/QOS policy", "too many jobs, or too much in one: wait until some of yours have ended, or ask for less"),
-    ("SubmitJob", "too many jobs in the queue: wait until some of yours have ended"),
-    ("ermission denied", "your login may not submit here: ask the support team"),
+    ("*SubmitJob*", "too many jobs in the queue: wait until some of yours have ended"),
+    ("permission denied", "your login may not submit here: ask the support team"),
     ("Invalid user id", "your login is not known to this cluster: ask the support team"),
     ("Unable to open file", "the run's folder is gone: submit again"),
     ("DOS line breaks", "save the script with UNIX line ends (`dos2unix`)"),
@@ -275,8 +316,8 @@ ADVICE = (
     ("unrecognized option", "this Slurm does not know an option of the site's profile, `sbatch --help` lists those it knows"),
     ("parameter too long", "the script or one of its paths is too long"),
     ("configuration source", "this machine has no Slurm configuration: submit from a login node, or set SLURM_CONF"),
-    ("unge", "this machine is not part of the cluster (its key service, munge, fails): submit from a login node"),
-    ("uthentication", "this machine is not part of the cluster (its key is refused): submit from a login node"),
+    ("munge", "this machine is not part of the cluster (its key service, munge, fails): submit from a login node"),
+    ("authentication", "this machine is not part of the cluster (its key is refused): submit from a login node"),
 )
 
 _AWAY = re.compile(
@@ -287,26 +328,56 @@ _AWAY = re.compile(
 )
 
 
-def is_away(stderr: str) -> bool:
+def is_away(stderr: str, stdout: str = "") -> bool:
     """Whether nobody answered, so that it is not known what became of the request, and a second try may do better."""
-    return bool(_AWAY.search(stderr))
+    return bool(_AWAY.search("\n".join(_complaints(stderr, stdout)[0])))
 
 
-def said(stderr: str) -> str:
+_OWN = r"\s*(?:sbatch|srun|scancel|squeue|sacct|scontrol|sinfo|slurm\w*)"  # whose words a line begins with
+_ERROR = re.compile(rf"{_OWN}:? (?:error|fatal): |{_OWN}: (?:unrecognized|invalid|option|ambiguous) ")
+EMPTY_WORDS = ("Unspecified error", "Batch job submission failed")
+
+
+def _complaints(stderr: str, stdout: str) -> tuple[list[str], bool]:
+    """The lines that say what is wrong, and whether they are a command's own: its lines marked as errors come first, on stderr or
+    on stdout. Else all that was said: banners are printed by what a site puts before its commands, and the end counts."""
+    errors = []
+    for line in [*stderr.splitlines(), *stdout.splitlines()]:
+        if _ERROR.match(line):
+            errors.append(line)
+    plain = [_without_prefix(line) for line in errors]
+    if any(line and line.rstrip(".: ") not in EMPTY_WORDS for line in plain):
+        return errors, True
+    return [*stderr.splitlines(), *stdout.splitlines()], False
+
+
+def _without_prefix(line: str) -> str:
+    line = re.sub(rf"^{_OWN}:? (error|fatal): |^{_OWN}: ", "", line).strip()
+    return re.sub(r"^(Batch job submission failed|Kill job error on job id \S+|slurm_\w+ error): ", "", line).strip()
+
+
+LONGEST = 400  # characters of what a command said
+
+
+def said(stderr: str, stdout: str = "") -> str:
     """What a command complained of, on one line and without the prefixes."""
-    parts = []
-    for line in stderr.splitlines():
-        line = re.sub(r"^\s*(\w+: )?(error|fatal): |^\s*sbatch: ", "", line).strip()
-        line = re.sub(r"^(Batch job submission failed|Kill job error on job id \S+|slurm_\w+ error): ", "", line)
-        if line and not line.startswith("Try ") and line not in parts:
+    lines, own = _complaints(stderr, stdout)
+    parts: list[str] = []
+    for line in map(_without_prefix, lines):
+        if line and not line.startswith("Try ") and re.search(r"\w", line) and line.rstrip(".") not in parts:
             parts.append(line.rstrip("."))
-    return "; ".join(parts)[:400]
+    text = "; ".join(parts)
+    if len(text) <= LONGEST:
+        return text
+    return text[:LONGEST - 1] + "…" if own else "…" + text[1 - LONGEST:]
 
 
-def refusal(stderr: str) -> str:
+def refusal(stderr: str, stdout: str = "") -> str:
     """One line for a submission that sbatch refused: what it said, and what to do about it."""
-    text = said(stderr) or "sbatch failed without a message"
-    for part, advice in ADVICE:
-        if part in text:
+    text = said(stderr, stdout) or "sbatch failed without a message"
+    lines, own = _complaints(stderr, stdout)
+    for words, advice in ADVICE if own else ():
+        pattern = re.escape(words).replace(r"\*", r"\w*")
+        if re.search(rf"(?<!\w){pattern}(?!\w)", "\n".join(lines), re.IGNORECASE):
             return f"Slurm refused the job ({text}): {advice}"
     return f"Slurm refused the job ({text})"

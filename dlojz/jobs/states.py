@@ -78,19 +78,82 @@ class Unreachable(UsageError):
 # --- job.json ------------------------------------------------------------------------------------------------------------
 
 NAME = "job.json"
+LARGEST = 10_000_000  # bytes that are read of it
 PATIENCE = 5.0  # seconds for its lock: a supervisor has other jobs to see to, and comes back to this one
 
 
 def read_json(folder: Path) -> dict | None:
     """What job.json says; None where there is none, an empty dict where it is damaged."""
     try:
-        with open(folder / NAME, "rb") as file:
-            content = json.loads(file.read())
-    except FileNotFoundError:
+        with open(folder / NAME, "rb", opener=_at_once) as file:
+            content = json.loads(file.read(LARGEST) or b"{}")
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe of that name would keep us waiting
+
+
+def _is_text(value) -> bool:
+    return isinstance(value, str) and len(value) < 10_000
+
+
+def _is_count(value) -> bool:
+    return type(value) is int and 0 <= value < 10**9
+
+
+def _is_time(value) -> bool:
+    return value is None or (type(value) in (int, float) and abs(value) < 10**11)  # which NaN is not
+
+
+def _is_texts(value) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
+
+
+def _fits(kind: type, content) -> bool:
+    """Whether the fields of a `Request` or `Status` are what they should be. A later version of the kit may have more."""
+    if not isinstance(content, dict):
+        return False
+    needed = [field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING]
+    return all(name in content for name in needed) and all(FIELDS[name](content[name]) for name in content if name in FIELDS)
+
+
+FIELDS = {
+    **dict.fromkeys(("name", "site", "account", "partition", "qos", "constraint", "reason"), _is_text),
+    **dict.fromkeys(("gpus", "nodes", "processes", "cores", "seconds"), _is_count),
+    "command": lambda value: _is_texts(value) and bool(value),
+    **dict.fromkeys(("directives", "modules"), _is_texts),
+    "state": lambda value: value in (*ACTIVE, *ENDED),
+    **dict.fromkeys(("started", "ended"), _is_time),
+    "exit_code": lambda value: value is None or (type(value) is int and abs(value) < 10**6),
+    "position": lambda value: value is None or _is_count(value),
+}
+CONTENT = {  # of job.json
+    **dict.fromkeys(("id", "launcher", "scale", "python", "key", "script", "cluster", "host", "group"), _is_text),
+    "site": _is_text, "submitted": _is_time, "index": _is_count, "size": _is_count,
+    "request": lambda value: _fits(Request, value),
+    **dict.fromkeys(("status", "seen"), lambda value: not value or _fits(Status, value)),
+    "submitter": lambda value: value is None or (isinstance(value, dict) and isinstance(value.get("process", {}), dict | None)),
+    "replays": lambda value: isinstance(value, dict) and _is_text(value.get("run")) and _fits(Status, value.get("status")),
+}
+NEEDED = ("id", "launcher", "request")
+
+
+def sound(content: dict) -> tuple[dict, str]:
+    """What can be used of a job.json, and which of the fields that tell how the job stands are not in it, or damaged."""
+    wrong = [name for name, right in CONTENT.items() if name in content and not right(content[name])]
+    kept = {name: value for name, value in content.items() if name not in wrong}
+    return kept, ", ".join([*(name for name in NEEDED if name not in kept), *(["status"] if "status" in wrong else [])])
+
+
+def made(kind: type, content: dict):
+    """A `Request` or `Status` of what job.json holds."""
+    known = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in content.items() if name in known})
 
 
 def write_json(file: Path, content: dict) -> None:
@@ -120,9 +183,19 @@ def update(folder: Path, **changes) -> None:
 def left_exit_code(folder: Path) -> int | None:
     """The exit code that job.sh left in the folder, if it did."""
     try:
-        return int((folder / "exit_code").read_text())
+        with open(folder / "exit_code", "rb") as file:
+            code = int(file.read(20))
     except (OSError, ValueError):
         return None
+    return code if 0 <= code < 256 else None
+
+
+def written(file: Path) -> float:
+    """When a file was last written, in seconds since 1970; 0 where there is none."""
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def judged(code: int | None, started: float | None = None, ended: float | None = None) -> Status:
@@ -147,8 +220,12 @@ def explained(folder: Path, status: Status) -> Status:
     """A failure in the words of the run itself: its record's error, else the last of its error log. Others stay."""
     if status.state != "FAILED":
         return status
+    try:
+        record = records.read(folder / records.NAME)
+    except OSError:
+        record = records.Record([])
     # What a run went on after (a checkpoint that could not be written, say) did not end it.
-    if errors := [error for error in records.read(folder / records.NAME).errors if error.get("fatal", True)]:
+    if errors := [error for error in record.errors if error.get("fatal", True)]:
         last = next((error for error in errors if error.get("kind") == "out_of_memory"), errors[-1])
         state = "OUT_OF_MEMORY" if last.get("kind") == "out_of_memory" else status.state
         reason = " ".join(str(last.get("message") or last.get("kind") or status.reason).split())
@@ -183,8 +260,16 @@ def last_error(file: Path) -> str:
     said = end_of(file)
     lines = [line.strip() for line in WARNING.sub("", TORCHRUN.sub("", said)).splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"(\[?rank\d+\]?: ?)?([\w.]+\.)?\w*(Error|Exception|Interrupt)\b", line)]
-    # What Slurm adds says less than its states, and bash's word on a killed command less than the exit code.
-    own = [line for line in lines if not re.match(r"(srun|slurmstepd\S*):|\S*job\.sh: line \d+:.*(Killed|Terminated)", line)]
+    # What Slurm adds on how tasks ended says less than its states, and bash's word on a killed command less than the exit code;
+    # what modules say as they are loaded is no error at all.
+    own = [line for line in lines
+           if not re.match(r"(srun|slurmstepd\S*):|\S*job\.sh: line \d+:.*(Killed|Terminated)|(Unl|L)oading ", line)]
+    slurms = [line for line in lines if re.match(r"(srun|slurmstepd\S*): (error|fatal): ", line) and not ENDINGS.search(line)]
     first = FIRST.search(said)
     ended = [f"rank {first[1]}: {judged(int(first[2])).reason}"] if first else []
-    return (errors or own or ended or [""])[-1]
+    return (errors[-1:] or own[-1:] or slurms[:1] or ended or [""])[0]
+
+
+# How Slurm says that a task has ended, or that it ends one: the reason is elsewhere.
+ENDINGS = re.compile(r"tasks? [\d,-]+: (Exited|Killed|Terminated|Aborted|Segmentation|Bus)|\*\*\* (STEP|JOB)|Terminating|"
+                     r"Force Terminated|Timed out waiting for job step to complete")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import re
 import shutil
 import socket
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +20,8 @@ from ..system.shown import say
 from . import replay, script
 from .job import NEVER_QUEUED, Group, Job, being_submitted, launcher, load, refresh
 from .states import Request, Unreachable, update, write_json
+
+FACTS = ("launcher", "site", "scale", "python", "key", "script")  # of a job.json, beside what was asked for
 
 
 def submit(command: str | Sequence[str], name: str | None = None, gpus: int | None = None, nodes: int | None = None,
@@ -47,6 +51,8 @@ def submit(command: str | Sequence[str], name: str | None = None, gpus: int | No
     asked = [script.request(chosen, one, name=name, gpus=gpus, nodes=nodes, processes=processes, time=time, account=account,
                             partition=partition, qos=qos, constraint=constraint, cores=cores, devices=devices) for one in checked]
     facts = contents(chosen, asked, checked)
+    if not site:
+        _say_what_is_new(chosen, here / "runs")
     if dry_run:
         for one, request, known in zip(checked, asked, facts):
             say(script.explain(request, here / "runs" / f"{request.name}-NNN", **_text_facts(known, one.script)))
@@ -58,6 +64,21 @@ def submit(command: str | Sequence[str], name: str | None = None, gpus: int | No
         say(f"{found} already exists ({states}), so nothing was started; again=True (--again in a shell) runs it again")
     result = Group(jobs) if several else jobs[0]
     return result.wait() if wait else result
+
+
+def _say_what_is_new(site: sites.Site, runs: Path) -> None:
+    """Say where jobs go, where that is not what one would think: nobody has named the site in this submission."""
+    said = [line] if (line := sites.replaces(site.source)) else []
+    with contextlib.suppress(OSError):
+        latest = max((entry for entry in os.scandir(runs) if not entry.name.startswith(".")),
+                     key=lambda entry: entry.stat().st_mtime, default=None)
+        before = load(Path(latest.path)) if latest else None
+        last = before.content.get("site") if before else ""
+        if last and last != site.reference:
+            said.append(f"jobs go to the site {site.name} ({sites.choose()[1]}); the last run, {before.run}, went to "
+                        f"{before.site}. To stay there: site = {json.dumps(last)} in workspace.toml")
+    for line in said:
+        say(f"dlojz: {line}", file=sys.stderr)
 
 
 def contents(site: sites.Site, asked: Sequence[Request], commands: Sequence[script.Command]) -> list[dict]:
@@ -76,13 +97,14 @@ def start(asked: Sequence[Request], here: Path, *contents: dict, again: bool = T
     """
     runs = here / "runs"
     try:
-        runs.mkdir(exist_ok=True)
+        workspace.make_runs(here)
         with _locked(runs):
             if not again and (there := _existing(runs, asked[0].name, [content["key"] for content in contents])):
                 return there
             folders = _make_folders(runs, asked, contents)
     except OSError as error:
-        raise UsageError(f"cannot write to {runs}: {error.strerror}. "
+        shown = runs if not runs.is_symlink() else f"{runs}, a link to {os.path.realpath(runs)}"
+        raise UsageError(f"cannot write to {shown}: {error.strerror}. "
                          "Free some space or fix its permissions, or use another workspace") from None
     try:
         ids = launcher(contents[0]["launcher"]).submit(folders, asked[0])
@@ -159,7 +181,7 @@ def _make_folders(runs: Path, asked: Sequence[Request], contents: Sequence[dict]
             sweep: dict = {"group": folders[0].name, "index": index, "size": len(asked)} if len(asked) > 1 else {}
             if content["launcher"] == "local":
                 sweep["host"] = socket.gethostname()
-            facts = {key: content[key] for key in ("launcher", "site", "scale", "python", "key", "script")}
+            facts = {key: content[key] for key in FACTS}
             write_json(folder / "job.json", {"id": "", "submitted": time.time(), "request": dataclasses.asdict(request), **facts,
                                              **sweep, "submitter": who})
     except BaseException:
@@ -180,7 +202,7 @@ def _next_folder(runs: Path, name: str) -> Path:
         except FileExistsError:
             number += 1
         else:
-            return folder.resolve()
+            return folder  # through runs, which may be a link: the workspace is above the one, not above the other
 
 
 def _text_facts(content: dict, file: Path | None) -> dict:
@@ -200,6 +222,4 @@ def _scale(site: sites.Site, asked: Request) -> str:
 
 
 def _python(site: sites.Site) -> str:
-    import sys
-
     return {"this": sys.executable}.get(site.python, os.path.expandvars(site.python))

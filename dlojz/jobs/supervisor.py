@@ -21,7 +21,7 @@ from ..system.errors import UsageError
 from ..system.shown import say
 from .queue import HEARTBEAT, MARK, Entry, Queue, lock
 from .script import SHORTEST_WARNED, WARNING
-from .states import SAVED, Status, explained, judged, left_exit_code, update
+from .states import SAVED, Status, explained, judged, left_exit_code, update, written
 
 TICK = 0.1  # seconds
 GRACE = 10.0  # seconds that a job has between SIGTERM and SIGKILL, to save a checkpoint
@@ -158,7 +158,7 @@ class Supervisor:
         else:
             ended = now
         if entry.id not in self.started and not entry.ending:  # nobody saw it end: the last thing it wrote tells
-            ended = max([entry.started or now, *(_written(folder / name) for name in ("exit_code", "out.log", "err.log"))])
+            ended = max([entry.started or now, *(written(folder / name) for name in ("exit_code", "out.log", "err.log"))])
         status = judged(code, entry.started, ended)
         if entry.ending:
             why = "cancelled" if entry.ending == "CANCELLED" else f"time limit of {entry.seconds} s reached"
@@ -251,22 +251,18 @@ class Supervisor:
         self.say(f"job {entry.id}: started in {folder}" + f" on GPU {','.join(given)}" * bool(given))
 
 
-def _written(file: Path) -> float:
-    try:
-        return file.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
 def log(text: str) -> None:
     with contextlib.suppress(OSError):  # a full disk
         say(time.strftime("%Y-%m-%d %H:%M:%S"), text)
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, held: int | None = None) -> int:
+    """``held``: the open file with the lock of whoever started us."""
     queue = Queue(folder)
     queue.make()
-    held = os.open(queue.folder / "supervisor", os.O_RDWR | os.O_CREAT, 0o600)
+    if held is None:
+        held = os.open(queue.folder / "supervisor", os.O_RDWR | os.O_CREAT, 0o600)
+    os.set_inheritable(held, False)  # no job may keep it
     for _ in range(50):
         if lock(held):
             break
@@ -274,6 +270,8 @@ def main(folder: Path) -> int:
     else:
         return 0
     with contextlib.suppress(OSError):
+        os.truncate(held, 0)
+        os.pwrite(held, json.dumps(processes.identity(os.getpid())).encode(), 0)  # so that others see whether it is stopped
         if (queue.folder / "supervisor.log").stat().st_size > 1_000_000:
             os.truncate(queue.folder / "supervisor.log", 0)
     supervisor = Supervisor(queue)
@@ -285,10 +283,11 @@ def main(folder: Path) -> int:
         if not supervisor.idle():
             with queue.locked(patience=float("inf")):
                 if not supervisor.look():
+                    queue.tidy()
                     os.close(held)  # under the queue's lock: whoever adds a job afterwards sees that nobody is here
                     return 0
         time.sleep(TICK)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), *map(int, sys.argv[2:3])))

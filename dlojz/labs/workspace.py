@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import __version__
-from ..system import paths, textfile
+from ..system import paths, sites, textfile
 from ..system.errors import UsageError
-from ..system.workspace import MARKER, older, refuse_newer, version
+from ..system.workspace import MARKER, make_runs, older, refuse_newer, refuse_others, version
 from . import catalogue, fences
 
 MANIFEST = ".dlojz.json"
@@ -29,22 +29,30 @@ def create(folder: Path | str, solved: Iterable[str] = (), update: bool = False)
 
     ``solved`` are labs whose fences hold the solution: in new files, and in fences of existing ones that were not written yet.
     ``update`` brings what the kit has changed since, and leaves alone what the trainee has changed.
-    Returns one line for each thing done. Raises UsageError.
+    Returns one line for each thing done. Raises UsageError: an Incomplete where some files can't be read or written.
     """
     folder = Path(folder).expanduser()
     done = solved_labs(solved)
-    said = []
+    said, failed = [], {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "runs").mkdir(exist_ok=True)
+        make_runs(folder)
+        refuse_others(folder / MARKER)
         refuse_newer(folder)
         manifest, lost = _read_manifest(folder)
         said += [lost] if lost else []
         for name in [*references(), *notebooks()]:
-            (folder / name).parent.mkdir(exist_ok=True)
-            line = _lay(folder, name, manifest, done, update)
-            said += [line] if line else []
-        said += [line for name in references() for line in _solve_unwritten(folder, name, done)]
+            try:
+                (folder / name).parent.mkdir(exist_ok=True)
+                line = _lay(folder, name, manifest, done, update)
+                said += [line] if line else []
+                said += _solve_unwritten(folder, name, done) if name in references() else []
+            except FileExistsError:
+                failed[Path(name).parent.as_posix()] = "is a file, and a folder of that name is needed"
+            except OSError as error:
+                failed[name] = str(error.strerror or error)
+            except UsageError as error:
+                failed[name] = str(error)
         for name in manifest:
             if update and name not in (*references(), *notebooks()) and (folder / name).exists():
                 said.append(f"{name}: no longer a part of the course; yours stays")
@@ -52,10 +60,25 @@ def create(folder: Path | str, solved: Iterable[str] = (), update: bool = False)
         _write_manifest(folder, manifest)
     except OSError as error:
         what = error.strerror or error
-        raise UsageError(f"cannot make a workspace in {folder}: {what}. Choose a folder that you may write to") from None
+        where = error.filename if isinstance(error.filename, str) and Path(error.filename) != folder else ""
+        raise UsageError(f"cannot make a workspace in {folder}: {f'{where}: ' if where else ''}{what}. "
+                         "Choose a folder that you may write to") from None
     if not update and (line := older(folder)):
         said.append(line)
+    if failed:
+        raise Incomplete(failed, said)
     return said
+
+
+class Incomplete(UsageError):
+    """Some files of a workspace could not be read or written; ``said`` is what `create` has done with the others."""
+
+    def __init__(self, failed: dict[str, str], said: list[str]):
+        why = "; ".join(f"{name}: {reason}" for name, reason in list(failed.items())[:4])
+        more = f"; and {len(failed) - 4} more" if len(failed) > 4 else ""
+        super().__init__(f"{why}{more}. Move {'it' if len(failed) == 1 else 'them'} away or fix the permissions, then run this "
+                         "again; the other files are done")
+        self.said = said
 
 
 def solved_labs(names: Iterable[str]) -> set[str]:
@@ -284,7 +307,10 @@ def _write_manifest(folder: Path, manifest: dict) -> None:
 def _write_marker(folder: Path, update: bool) -> None:
     marker = folder / MARKER
     if not marker.exists():
-        text = f'# This folder is a DLO-JZ workspace.\nversion = "{__version__}"\n# site = "jean-zay"   # see `dlojz sites`\n'
+        # The site is written down: it must not change because a command appears in PATH.
+        chosen = sites.for_workspace()
+        site = f"site = {json.dumps(chosen)}" if chosen else '# site = "jean-zay"'
+        text = f'# This folder is a DLO-JZ workspace.\nversion = "{__version__}"\n{site}   # see `dlojz sites`\n'
     elif update and version(folder) != __version__:
         text = marker.read_text(encoding="utf-8")
         line = f'version = "{__version__}"'

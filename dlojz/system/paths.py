@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 from .errors import UsageError
@@ -38,8 +39,18 @@ def cache() -> Path:
     """The folder for what the kit makes itself: ``DLOJZ_CACHE``, else ``$XDG_CACHE_HOME/dlojz``, else ``~/.cache/dlojz``."""
     chosen = os.environ.get("DLOJZ_CACHE")
     if chosen:
-        return Path(chosen).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dlojz"
+        return Path(chosen).expanduser().absolute()
+    return xdg("XDG_CACHE_HOME", ".cache") / "dlojz"
+
+
+def xdg(variable: str, usual: str) -> Path:
+    """A folder that one of the XDG variables names, else ``usual`` in the home. A relative path is to be ignored, says the
+    specification (https://specifications.freedesktop.org/basedir-spec): processes that work in another folder would miss it."""
+    chosen = Path(os.environ.get(variable) or "").expanduser()
+    if chosen.is_absolute():
+        return chosen
+    home = Path.home()
+    return (home if home.is_absolute() else Path(pwd.getpwuid(os.getuid()).pw_dir)) / usual
 
 
 def python_path(env=os.environ) -> str:

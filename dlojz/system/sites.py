@@ -16,7 +16,7 @@ import shutil
 import socket
 import subprocess
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -176,7 +176,7 @@ class Site:
 
     def known_partitions(self) -> dict[str, Partition]:
         """The partitions of the file, and those that sinfo lists where the file says ``discover``."""
-        return {**(discovered() if self.discover else {}), **self.partitions}
+        return {**(discovered(clusters(self.directives)) if self.discover else {}), **self.partitions}
 
     def data_folder(self) -> Path | None:
         """``data`` with its variables filled in; None where it is empty or a variable is not set here."""
@@ -292,14 +292,19 @@ def _path(toml: str) -> tuple[str, ...]:
 
 def available() -> dict[str, Path]:
     """The files of all sites by name: the workspace's own first, then the kit's."""
-    folders = [paths.share("slurm", "sites")]
-    if (here := _workspace()) is not None:
-        folders.insert(0, here / "sites")
     found: dict[str, Path] = {}
-    for folder in folders:
+    for folder in ([here / "sites"] if (here := _workspace()) else []) + [paths.share("slurm", "sites")]:
         for file in sorted(folder.glob("*.toml")):
             found.setdefault(file.stem, file)
     return found
+
+
+def replaces(file: Path | None) -> str:
+    """What to say of a site's file that takes the place of one of the kit's by its name; empty where it does not."""
+    kits = paths.share("slurm", "sites")
+    if file is None or file.parent == kits or not (kits / file.name).is_file():
+        return ""
+    return f"{file.stem} is {file}, in place of the kit's site of that name"
 
 
 def load(name: str) -> Site:
@@ -315,6 +320,8 @@ def load(name: str) -> Site:
             guess = suggest.hint(name, sites)
             raise UsageError(f"there is no site {name!r}: {guess}`dlojz sites` lists {', '.join(sorted(sites))}")
         file = sites[name]
+        if file.parent != paths.share("slurm", "sites"):
+            workspace.refuse_others(file)  # nobody has named it: it is found
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -330,13 +337,31 @@ def choose() -> tuple[str, str]:
     here = _workspace()
     if here is not None and (chosen := _workspace_site(here / workspace.MARKER)):
         return chosen, f"{here / workspace.MARKER} says so"
+    return _detected()
+
+
+def for_workspace() -> str:
+    """The site to write down in a new workspace: the one that is in use; empty where that cannot be told."""
+    if chosen := os.environ.get("DLOJZ_SITE"):
+        return str(Path(chosen).expanduser().absolute()) if chosen.endswith(".toml") or os.sep in chosen else chosen
+    try:
+        return _detected()[0]
+    except UsageError:
+        return ""
+
+
+def _detected() -> tuple[str, str]:
     if not shutil.which("sbatch"):
         return "laptop", "detected: there is no sbatch command here"
     if not _slurm_is_set_up():
         return "laptop", "detected: there is an sbatch command here, but no cluster that it belongs to"
     host = socket.gethostname()
     for name in available():
-        if any(fnmatch.fnmatch(host, pattern) for pattern in load(name).hosts):
+        try:
+            hosts = load(name).hosts
+        except UsageError:  # a file that is wrong, or another user's, is no site
+            continue
+        if any(fnmatch.fnmatch(host, pattern) for pattern in hosts):
             return name, f"detected: this machine is called {host}"
     return "slurm", "detected: there is an sbatch command here"
 
@@ -395,13 +420,13 @@ def table() -> str:
     width = max(len(site) for site in files)
     for site, file in files.items():
         try:
-            parsed = load(str(file))
+            parsed = load(site if site in available() else str(file))
             text = f"{parsed.launcher:6}  {parsed.description}"
         except UsageError as error:
             text = f"broken {error}"
         lines.append(f"{'*' if site == name else ' '} {site:{width}}  {text}")
     own = [file for file in files.values() if file.parent != paths.share("slurm", "sites")]
-    lines += [f"  ({file.stem} is {file})" for file in own]
+    lines += [f"  ({replaces(file) or f'{file.stem} is {file}'})" for file in own]
     lines.append(f"\nIn use: {name} ({why}). Another one: export DLOJZ_SITE=NAME, or site = \"NAME\" in workspace.toml.")
     return shown("\n".join(lines))
 
@@ -411,18 +436,34 @@ def table() -> str:
 SINFO = ("sinfo", "-h", "-o", "%P|%a|%l|%c|%G")
 
 
-@functools.lru_cache(maxsize=1)
-def discovered() -> dict[str, Partition]:
+def clusters(directives: Sequence[str] = ()) -> str:
+    """The cluster, or several with commas, that sbatch would submit to: what a site's directives say, else the environment;
+    empty for the machine's own."""
+    named = [option.partition("=")[2] for option in directives if option.startswith("--clusters=")]
+    return named[-1] if named else os.environ.get("SLURM_CLUSTERS") or os.environ.get("SBATCH_CLUSTERS") or ""
+
+
+OWN_QUEUE = 'to use this machine\'s own queue instead, write site = "laptop" into workspace.toml'
+
+
+@functools.lru_cache(maxsize=4)
+def discovered(cluster: str = "") -> dict[str, Partition]:
     """What sinfo says of this cluster's partitions. The default partition comes first. Raises UsageError."""
+    command = [*SINFO, *([f"--clusters={cluster}"] if cluster else [])]
     try:
-        said = subprocess.run(SINFO, capture_output=True, text=True, timeout=30, check=False)
+        said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=30,
+                              check=False)
     except FileNotFoundError:
         raise UsageError("there is no sinfo command here: use another site than slurm, see `dlojz sites`") from None
+    except OSError as error:
+        raise UsageError(f"sinfo cannot be run here ({error.strerror}): use another site than slurm, see `dlojz sites`") from None
     except subprocess.TimeoutExpired:
-        raise UsageError("sinfo does not answer: the cluster's controller may be down; try again in a minute") from None
+        raise UsageError(f"sinfo does not answer: the cluster's controller may be down; try again in a minute; {OWN_QUEUE}"
+                         ) from None
     if said.returncode:
-        first = (said.stderr.strip().splitlines() or ["no message"])[0]
-        raise UsageError(f"sinfo fails ({first}): the cluster's controller may be down; try again in a minute")
+        lines = [line.strip() for line in [*said.stderr.splitlines(), *said.stdout.splitlines()] if line.strip()]
+        what = next((line for line in lines if re.match(r"\S+:? (error|fatal): ", line)), (lines or ["no message"])[-1])
+        raise UsageError(f"sinfo fails ({what[:200]}): the cluster's controller may be down; try again in a minute; {OWN_QUEUE}")
     return parse_sinfo(said.stdout)
 
 
@@ -434,12 +475,12 @@ def parse_sinfo(text: str) -> dict[str, Partition]:
         if line.count("|") != 4:
             continue
         name, up, limit, cores, gres = (part.strip() for part in line.split("|"))
-        if up != "up":
+        if up != "up" or not re.fullmatch(r"[^\s'\"`;$\\]+", name):
             continue
         if name.endswith("*"):
             name = default = name[:-1]
         gpus = sum(int(count) for count in re.findall(r"\bgpu(?::[^:,(]+)?:(\d+)", gres))
-        cores_each = int(cores.rstrip("+")) // gpus if gpus and cores.rstrip("+").isdigit() else 0
+        cores_each = int(cores.rstrip("+")) // gpus if gpus and cores.rstrip("+").isdecimal() else 0
         if name not in found or gpus > found[name].gpus_per_node:
             found[name] = Partition(name=name, partition=name, gpus_per_node=gpus, cores_per_gpu=cores_each,
                                     max_time=seconds(limit) if _is_time(limit) else 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shlex
 import tomllib
@@ -16,7 +17,10 @@ KEYS = ("version", "site")  # what it may hold
 
 
 def find(start: Path | str | None = None) -> Path:
-    """The workspace we are in: ``DLOJZ_WORKSPACE``, else the nearest folder at or above ``start`` that holds workspace.toml."""
+    """The workspace we are in: ``DLOJZ_WORKSPACE``, else the nearest folder at or above ``start`` that holds workspace.toml.
+
+    One that belongs to another user is refused, unless it is named: it says what is run.
+    """
     chosen = os.environ.get("DLOJZ_WORKSPACE")
     if chosen and start is None:
         folder = Path(chosen).expanduser().resolve()
@@ -29,8 +33,44 @@ def find(start: Path | str | None = None) -> Path:
         raise UsageError("this folder has been deleted: go to a workspace, in a notebook restart the kernel") from None
     for folder in (here, *here.parents):
         if (folder / MARKER).is_file():
+            refuse_others(folder / MARKER)
             return folder
     raise UsageError(f"{here} is not in a workspace: make one with `dlojz workspace DIR` or go to yours, then work inside it")
+
+
+def owner(file: Path) -> str:
+    """The name of another user than oneself and root to whom this file, or a link to it, belongs; empty where that is nobody."""
+    for look in (os.stat, os.lstat):
+        try:
+            user = look(file).st_uid
+        except OSError:
+            continue
+        if user not in (os.getuid(), 0):
+            try:
+                return pwd.getpwuid(user).pw_name
+            except KeyError:
+                return f"the user {user}"
+    return ""
+
+
+def refuse_others(file: Path) -> None:
+    """Raises UsageError where a file that decides what is run belongs to another user, who could write anything into it."""
+    if not (other := owner(file)):
+        return
+    named = file.name == MARKER and os.environ.get("DLOJZ_WORKSPACE")
+    if named and Path(named).expanduser().resolve() == file.parent.resolve():
+        return
+    how = f"export DLOJZ_WORKSPACE={shlex.quote(str(file.parent))}" if file.name == MARKER \
+        else f"export DLOJZ_SITE={shlex.quote(str(file))}"
+    make = "make your own workspace with `dlojz workspace DIR`" if file.name == MARKER else "copy it, so that the copy is yours"
+    raise UsageError(f"{file} belongs to {other}, and would decide what runs as you: {make}. If you trust {other}: {how}")
+
+
+def make_runs(folder: Path) -> Path:
+    """``runs/`` of a workspace. It may be a link, to scratch, say: then what it leads to is made. Raises OSError."""
+    runs = folder / "runs"
+    os.makedirs(os.path.realpath(runs), exist_ok=True)
+    return runs
 
 
 def version(folder: Path) -> str:

@@ -175,6 +175,7 @@ def reported():
         yield procs, record
         lost_ranks.leave()
         if world == 1:
+            _deaf()
             return
         code = 0
     except SystemExit as stop:
@@ -198,10 +199,19 @@ def reported():
         sys.stdout.flush()
         sys.stderr.flush()
         if code in (0, RESUME):
+            _deaf()
             (distributed.leave if world > 1 else sys.exit)(code)
     # After a failure other ranks may hang in a collective, and a clean shutdown would wait for them. And where the log's disk is
     # full, Python would end with a code of its own.
     os._exit(code)
+
+
+def _deaf() -> None:
+    """All is done: a warning that comes while Python closes, which takes seconds after a large training, must not change how this
+    ended. Python gives signals with a handler of its own back to the system, for which SIGUSR1 is deadly."""
+    with suppress(ValueError):  # in a thread
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _report(said: dict, record: Writer, rank: int) -> None:

@@ -86,7 +86,7 @@ def folders(tmp_path):
 
 
 def job(number="7", folder=Path("/nowhere"), **more):
-    return SimpleNamespace(id=number, folder=folder, request=REQUEST, submitted=0.0, status=Status("RUNNING"), **more)
+    return SimpleNamespace(id=number, folder=folder, request=REQUEST, submitted=0.0, status=Status("RUNNING"), cluster="", **more)
 
 
 # ------------------------------------------------------------------------------------------------------------------ submit
@@ -148,7 +148,8 @@ def test_a_silent_controller_gives_one_line_in_the_end(commands, folders, impati
         slurm.submit(folders[:1], REQUEST)
     assert time.monotonic() - start < patient(5)
     assert str(error.value) == ("Slurm does not answer (Socket timed out on send/recv operation): submit again in a minute, "
-                                "nothing is done twice")
+                                "nothing is done twice; to use this machine's own queue instead, write site = \"laptop\" into "
+                                "workspace.toml")
     assert commands.count("sbatch") == 1, "as long as squeue does not answer, nobody knows whether it arrived"
 
 
@@ -378,7 +379,8 @@ def test_the_state_of_a_job_that_may_have_ended(commands, tmp_path, squeue, sacc
 
 def test_a_forgotten_job_is_not_judged_while_the_accounting_does_not_answer(commands, tmp_path):
     commands.sacct = [AWAY]
-    assert slurm.poll([job("7", tmp_path)]) == {}
+    status = slurm.poll([job("7", tmp_path)])["7"]
+    assert status.state == "RUNNING" and status.reason.startswith("last known state: Slurm does not answer (Socket timed out")
     (tmp_path / "exit_code").write_text("0\n")
     assert slurm.poll([job("7", tmp_path)])["7"].state == "COMPLETED"
 
