@@ -277,7 +277,7 @@ def test_one_answer_is_tried_and_what_the_check_says_is_shown(monkeypatch):
 
 def test_facts_are_listed_with_their_keys(kit):
     said = kit.run("lab", "facts", "validation", "overflow")
-    assert said.startswith("validation: loss, accuracy, images. Compared: loss, images.\noverflow: the probe has made ")
+    assert said.startswith("validation: loss, accuracy, images. Compared: loss, accuracy, images.\noverflow: the probe has made ")
     assert said.endswith("Compared: no key unless a row names one.\n")
     assert re.findall(r"(?m)^(?:update|loader|model.move)(?=: )", kit.run("lab", "facts")) == ["loader", "model.move", "update"]
     assert set(observe.compared()) <= set(observe.documented()), "what is compared is documented"
