@@ -188,3 +188,10 @@ if procs.world_size > 1 and reduce_now:
     dist.all_reduce(sums[0:1])
     dist.all_reduce(sums[2:3])
 # <<< ddp.metrics
+
+# wrong: statistics from itself · expect: rank \d waits in `\w+` \(line \d+\) for rank \d, which waits, too(.|\n)*dist.broadcast\(buffer
+# >>> ddp.buffers
+if procs.is_main and procs.world_size > 1:
+    for buffer in net.buffers():
+        dist.broadcast(buffer, procs.rank)
+# <<< ddp.buffers
