@@ -1,9 +1,13 @@
-"""The figure that opens the course."""
+"""The figures that open the course and its first day."""
 
 from __future__ import annotations
 
-from ..ui.page import View
-from ..ui.palette import BLUE, GREEN, ORANGE, PINK, SKY
+from ..system import suggest
+from ..system.errors import UsageError
+from ..ui import charts, words
+from ..ui.charts import Bar
+from ..ui.page import View, headline, quiet
+from ..ui.palette import BLUE, GREEN, GREY, ORANGE, PINK, SKY, SPEED
 from ..ui.svg import Svg
 
 STEPS = (
@@ -34,3 +38,38 @@ def workflow() -> View:
         f"{number}. {word}: {code}, {first} {second}" for number, (word, code, first, second, _) in enumerate(STEPS, 1)
     )
     return View("a lab, step by step", text, str(svg))
+
+
+# The section "One H100" of docs/benchmarks.md: what a rung adds to those above it, the lab about it, images/s.
+RUNGS = (
+    ("float32 without TF32", "", 979),
+    ("on a GPU, as PyTorch comes", "gpu", 1835),
+    ("+ bf16 autocast", "amp", 2199),
+    ("+ channels-last", "channels_last", 3846),
+    ("+ fused optimizer", "", 3970),
+    ("+ torch.compile", "", 5600),
+)
+BASE = RUNGS[1][2]  # what a plain PyTorch script reaches
+STANDS = {"profiler": "channels_last"}  # a lab that adds no rung begins where that one ends
+HERE = "you are here"
+SOURCE = ("ResNet-50, 224 px, batch 256, random images, one H100 80 GB, 27 November 2026 (docs/benchmarks.md). "
+          "Your machine has a different ladder: you measure it in these labs.")
+
+
+def ladder(lab: str) -> View:
+    """What each technique of day 1 brings on top of those before it, in images/s, with the rung of this lab marked.
+
+    Raises UsageError for a lab of another day.
+    """
+    labs = [of for _, of, _ in RUNGS if of] + [*STANDS]
+    if lab not in labs:
+        raise UsageError(f"the ladder has no rung for {lab!r}: {suggest.hint(lab, labs)}Its labs are {', '.join(labs)}")
+    here = next(at for at, (_, of, _) in enumerate(RUNGS) if of == STANDS.get(lab, lab))
+    bars = []
+    for at, (name, of, speed) in enumerate(RUNGS):
+        note = words.ratio(speed / BASE) + (f", {HERE}" if at == here else f", lab {of}" if of else "")
+        bars.append(Bar(name, speed, GREY if not at else ORANGE if at == here else SPEED, note, faint=at > here))
+    title = f"From {BASE:,} to {RUNGS[-1][2]:,} images per second, with the same model"
+    chart = charts.bars(bars, unit="images/s")
+    text = "\n".join([title, *(f"  {bar.name:<28}{bar.value:>7,} images/s  {bar.note}" for bar in bars), SOURCE])
+    return View(title, text, lambda: headline(title) + chart.html() + quiet(SOURCE))

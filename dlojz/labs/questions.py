@@ -151,7 +151,7 @@ class Question:
             head, said = "Not right.", [*self.reasons(given), "You have a second try. After it you see the right answer."]
         stop = "" if head.endswith(".") else "."
         colour = messages.GOOD if right else messages.BAD
-        page = messages.headline(head, colour) + "".join(messages.markdown(each) for each in said)
+        page = messages.headline(head.replace("`", ""), colour) + "".join(messages.markdown(each) for each in said)
         return messages.Shown(messages.fill(f"Yours: {self.say(given)}. {head}{stop} {' '.join(said)}"),
                               f'<div style="border-left: 3px solid {colour}; padding-left: 8px">{page}</div>')
 

@@ -84,7 +84,7 @@ class Quiz:
     def _repr_html_(self) -> str:
         rows = [messages.headline(f"Quiz {self.lab.id}: {self.score}")]
         for number, question in enumerate(self.questions, 1):
-            options = "".join(f"<li>{html.escape(option)}</li>" for option in question.options)
+            options = "".join(f"<li>{messages.inline(option)}</li>" for option in question.options)
             rows.append(f"<p>{number}. {messages.inline(question.text)}</p>")
             rows.append(f'<ol style="list-style-type: lower-alpha">{options}</ol>' if options else "")
             if question.id in self.tries:

@@ -131,7 +131,7 @@ def _figure(found: Sequence[Run], by: str) -> str:
             lines, x=unit if name == "lr" else "", y=title, x_range=(0, longest / second or 1), y_range=(low, top), marks=marks,
             whole=by == "step", say=lambda value, name=name: _exactly(name, value), height=86 if name == "lr" else 236,
             say_y=(lambda value: f"{value:.0%}") if name == "accuracy" else charts.short))
-    return charts.grid(*panels).html() + page.quiet("lines: training steps, dots: validation"
+    return charts.grid(*panels, columns=2 if len(panels) > 2 else 1).html() + page.quiet("lines: training steps, dots: validation"
                                                   + (", arrows: above the axis, with the value" if above else ""))
 
 

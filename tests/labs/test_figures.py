@@ -15,7 +15,7 @@ from dlojz.labs.channels_last import figures as channels_last
 from dlojz.labs.device_runs import sized
 from dlojz.labs.gpu import figures as gpu
 from dlojz.labs.probe import Limits, Probe, Session
-from dlojz.system import hardware, sites
+from dlojz.system import hardware, paths, sites
 from dlojz.system.errors import UsageError
 from dlojz.training.memory_estimate import footprint
 
@@ -110,13 +110,33 @@ def test_operations_a_byte():
 
 
 def test_every_figure_is_text_and_a_page_that_takes_the_page_s_colours():
-    views = [overview.workflow(), gpu.cards(), gpu.levels(), gpu.threads(), gpu.memory(), amp.flow(),
+    views = [overview.workflow(), overview.ladder("amp"), gpu.cards(), gpu.levels(), gpu.threads(), gpu.memory(), amp.flow(),
              amp.saved("resnet18", 32, (2, 4)), channels_last.sums(), channels_last.widths((8, 9), pixels=4, batch=1, repeat=1)]
     for view in views:
         page = view._repr_html_()
         assert repr(view) and "<" not in repr(view)
         assert "<script" not in page and 'fill="black"' not in page and 'fill="#000' not in page and "http" not in page.replace(
             "http://www.w3.org/2000/svg", "")
+
+
+def test_the_ladder_has_the_numbers_of_the_benchmarks():
+    """The table of docs/benchmarks.md; its last row, CUDA graphs, is left out."""
+    section = (paths.PACKAGE.parent / "docs/benchmarks.md").read_text().split("## One H100\n")[1].split("\n## ")[0]
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("| ")][1:]
+    table = [row for row in table if "---" not in row[1]][:-1]
+    assert [row[1] for row in table] == [f"{speed:,}" for _, _, speed in overview.RUNGS]
+    said = repr(overview.ladder("gpu"))
+    assert all(f"{row[1]} images/s  {row[-1]}x" in said for row in table), "the last column: times the run with TF32"
+
+
+@pytest.mark.parametrize("lab, rung", [("gpu", "as PyTorch comes"), ("amp", "bf16 autocast"),
+                                       ("channels_last", "+ channels-last"), ("profiler", "+ channels-last")])
+def test_the_ladder_says_where_one_is(lab, rung):
+    view = overview.ladder(lab)
+    (line,) = [line for line in str(view).split("\n") if "you are here" in line]
+    assert rung in line and view.page.count("you are here</text>") == 1
+    with pytest.raises(UsageError, match=r"no rung for 'dpd': .*Its labs are gpu, amp, channels_last, profiler"):
+        overview.ladder("dpd")
 
 
 @pytest.mark.parametrize("scale", ["ci", "laptop", "gpu", "cluster"])
