@@ -107,7 +107,8 @@ class Lab:
 
 
 def as_job(number, folder, request=None):
-    return SimpleNamespace(id=number, folder=folder, request=request, submitted=time.time(), status=Status("PENDING"))
+    return SimpleNamespace(id=number, folder=folder, request=request, submitted=time.time(), status=Status("PENDING"),
+                           cluster="")
 
 
 def status(job):

@@ -59,7 +59,7 @@ class Followed:
 
     def __init__(self, number, folder, request):
         self.id, self.folder, self.request, self.submitted = number, folder, request, time.time()
-        self.status = Status("PENDING")
+        self.status, self.cluster = Status("PENDING"), ""
 
     def wait(self, seconds):
         end = time.monotonic() + seconds
