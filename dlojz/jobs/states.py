@@ -127,7 +127,7 @@ FIELDS = {
     **dict.fromkeys(("gpus", "nodes", "processes", "cores", "seconds"), _is_count),
     "command": lambda value: _is_texts(value) and bool(value),
     **dict.fromkeys(("directives", "modules"), _is_texts),
-    "state": lambda value: value in (*ACTIVE, *ENDED),
+    "state": lambda value: isinstance(value, str) and re.fullmatch("[A-Z_]{3,30}", value),  # of a later kit, too
     **dict.fromkeys(("started", "ended"), _is_time),
     "exit_code": lambda value: value is None or (type(value) is int and abs(value) < 10**6),
     "position": lambda value: value is None or _is_count(value),
