@@ -385,8 +385,9 @@ def _judge(job: Job, queue: text.Listing, accounts: text.Listing) -> Status:
             status = replace(known.status, reason=status.reason or known.status.reason)
     if seen.word in RUNS_AGAIN and left is not None:
         # job.sh removes its exit code when it begins: one that is there is of the last run, which Slurm may not have counted
+        # Where a node fails, srun may end with 0: then only the time tells.
         after = written(job.folder / "exit_code")
-        if left == 0 or (seen.ended and after > seen.ended + NEWS):
+        if (left == 0 and not seen.word.endswith("_FAIL")) or (seen.ended and after > seen.ended + NEWS):
             return judged(left, job.status.started, after)
     if status.state in ("COMPLETED", "FAILED") and left is not None and bool(left) == (status.state == "FAILED"):
         # job.sh knows better: Slurm shows `exit 137` as 9

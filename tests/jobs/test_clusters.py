@@ -200,7 +200,8 @@ def test_sruns_error_is_told_where_nothing_else_was(tmp_path, log, told):
 
 
 @pytest.mark.parametrize("word, left, age, state", [
-    ("PREEMPTED", "0", 0, "COMPLETED"), ("NODE_FAIL", "0", 0, "COMPLETED"), ("PREEMPTED", "3", 3600, "FAILED"),
+    ("PREEMPTED", "0", 0, "COMPLETED"), ("NODE_FAIL", "0", 0, "NODE_FAIL"), ("NODE_FAIL", "0", 3600, "COMPLETED"),
+    ("PREEMPTED", "3", 3600, "FAILED"),
     ("PREEMPTED", "143", 0, "CANCELLED"), ("PREEMPTED", None, 0, "CANCELLED"), ("CANCELLED by 7", "0", 0, "CANCELLED"),
 ])
 def test_the_exit_code_of_a_later_run_counts(cluster, word, left, age, state):
