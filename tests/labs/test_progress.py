@@ -307,7 +307,7 @@ def test_a_goal_may_be_an_upper_limit(here):
     goal = Goal(run="amp", against="gpu", measure="step_seconds", at_most={"gpu": 0.6})
     base, half, same = (goals.measured(run(here, "x", seconds), "step_seconds") for seconds in (1.0, 0.5, 0.9))
     assert goals.compare(goal, half, base).state == "reached" and goals.compare(goal, same, base).state == "not reached"
-    assert goals.compare(goal, half, base).text == "0.50x the time of a step of x-001, goal <= 0.6x"
+    assert goals.compare(goal, half, base).text == "0.50x the time per step of x-001, goal <= 0.6x"
 
 
 def test_a_prediction_stands_beside_what_was_measured(here):
