@@ -38,7 +38,7 @@ def test_what_cannot_be_seen_is_escaped():
 
 def a_job(tmp_path, **status):
     request = {"name": "amp", "command": ["train.py", EVIL], "site": EVIL}
-    return Job(tmp_path / f"amp{EVIL.replace(chr(0), '')}-001", {"id": EVIL, "request": request, "status":
+    return Job(tmp_path / f"amp{EVIL.replace(chr(0), '')}-001", {"id": EVIL, "launcher": "local", "request": request, "status":
                {"state": "FAILED", "reason": EVIL + "\nb", "started": 1.0, "ended": 2.0} | status})
 
 
