@@ -133,19 +133,20 @@ def _notebook(lab: catalogue.Lab, measure: str) -> str:
     submits = "submit(" in measure
     cells = [
         ("markdown", f"{notebooks.heading(lab)}\n\n{able}\n\n{notebooks.times(lab)}"),
-        ("code", f"from dlojz import check, edit, predict, quiz{', submit, views' if submits else ''}"),
-        ("markdown", "## TODO: what it is worth\n\nTODO: a number or a figure first, then why, in 120 words."),
+        ("code", f"from dlojz import check, edit, hint, predict, quiz{', submit, views' if submits else ''}"),
+        ("markdown", "## TODO: what it is worth\n\nTODO: a number with its source first, then why, in 120 words."),
         ("code", f'predict("{lab.id}", "{lab.prediction.question}")'),
         ("markdown", f"## Write it\n\nEach link of the next cell opens the file where you write. Or open {links} and search for "
                      f"`>>> {lab.id}`.\n\n" + "\n".join([notebooks.TABLE, *notebooks.fence_rows(lab)])
-                     + f'\n\nSave, then check. Stuck? Run `hint("{lab.id}")` in a new cell (after `from dlojz import hint`).'),
+                     + f'\n\nSave, then check. Stuck? Run `hint("{lab.id}")` in a new cell.'),
         ("code", f'edit("{lab.id}")'),
         ("code", f'check("{lab.id}")'),
         ("markdown", "## Measure it"),
         ("code", measure),
         ("code", f'quiz("{lab.id}")'),
         *([("code", MEASURED)] if submits else []),
-        ("markdown", "## Take along\n\nTODO: what to conclude, and the same technique in 15 lines without the kit."),
+        ("markdown", "## What to conclude\n\nTODO: three sentences or so."),
+        ("markdown", "## To take along: the same in a bare loop\n\nTODO: a sentence, then a cell of 15 lines without the kit."),
     ]
     content = [notebooks.cell(f"{lab.id}-{number}", kind, source) for number, (kind, source) in enumerate(cells, 1)]
     return notebooks.dumped({"cells": content, "metadata": notebooks.KERNEL, "nbformat": 4, "nbformat_minor": 5})

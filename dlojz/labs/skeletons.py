@@ -33,7 +33,7 @@ unit = "us"
 HINTS = """# Hints for the lab $id
 
 ## 1: where to look
-TODO: what to think about, and the words to look up.
+TODO: a question to think about, and the words to look up.
 
 ## 2: what the calls do
 TODO: the calls, and what belongs in which fence.

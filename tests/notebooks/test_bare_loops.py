@@ -1,0 +1,77 @@
+"""The bare loop at the end of each lab's notebook: it runs as it is, without the kit, and prints what the lab is about.
+
+Nothing that it prints depends on the machine, but for the device: notebooks hold no outputs to compare, so what is right is here.
+"""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from dlojz.labs import notebooks, workspace
+
+BARE = "## To take along: the same in a bare loop"
+PRINTED = {
+    "gpu": r"weights on (cpu|cuda) images on \1 loss on \1\n",
+    "amp": r"weights torch\.float32, outputs torch\.bfloat16, loss torch\.float32\n",
+    "channels_last": r"images of shape \(8, 3, 32, 32\) have the strides \(3072, 1, 96, 3\)\n",
+    "profiler": r"20 convolutions in each of 2 steps: 40 calls of aten::conv2d\n",
+    "dataloader": r"4 batches of 8 images from 2 workers\n",
+    "ddp": r"epoch 0: loss 1\.40 over 64 images\nepoch 1: loss 1\.38 over 64 images\n\n",
+    "ddp_advanced": r"the same weights on all ranks: True\n\n",
+    "augmentation": r"the rows of labels add up to \[1\.0\]\n",
+}
+WRITTEN = "%%writefile "
+
+
+def loops(name):
+    """The code cells after the heading, up to the next text."""
+    cells = iter(notebooks.read(name)["cells"])
+    assert any("".join(cell["source"]).startswith(BARE) for cell in cells), f"{name} has no bare loop"
+    found = []
+    for cell in cells:
+        if cell["cell_type"] != "code":
+            break
+        found.append("".join(cell["source"]))
+    return found
+
+
+def notebook_of(lab):
+    return next(name for name in workspace.notebooks() if notebooks.lab_of(name) == lab)
+
+
+def test_each_lab_has_one():
+    assert PRINTED.keys() == {notebooks.lab_of(name) for name in workspace.notebooks()} - {None, ""}
+
+
+@pytest.fixture
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # several that wait for each other on a busy machine take ten times as long
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("lab", [pytest.param(lab, marks=[pytest.mark.slow] if lab.startswith("ddp") else []) for lab in PRINTED])
+def test_prints_what_the_lab_is_about(lab, tmp_path, one_thread):
+    loop, *start = loops(notebook_of(lab))
+    assert "dlojz" not in loop and "# <-" in loop
+    if start:  # several processes, so a file and the command that starts it
+        first, loop = loop.split("\n", 1)
+        assert first.startswith(WRITTEN)
+        (tmp_path / first.removeprefix(WRITTEN)).write_text(loop)
+        env = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+        done = subprocess.run([sys.executable, "-c", *start], cwd=tmp_path, env=env, text=True, capture_output=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        said = done.stdout
+    else:
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told):
+            exec(compile(loop, lab, "exec"), {})
+        said = told.getvalue()
+    assert re.fullmatch(PRINTED[lab], said), said
