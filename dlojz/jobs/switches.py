@@ -15,8 +15,10 @@ TYPES = {"int": int, "float": float, "str": str}
 ACTIONS = ("store", "store_true", "store_false", "store_const", "append", "append_const", "count")
 # What may be done with a parser so that the arguments are still those that `add_argument` is called for in plain sight.
 GROUPS = {"add_argument_group", "add_mutually_exclusive_group"}
-KNOWN = GROUPS | {"add_argument", "parse_args", "set_defaults", "get_default", "error",
-         "exit", "print_help", "print_usage", "format_help", "format_usage", "prog", "usage", "description", "epilog"}
+KNOWN = GROUPS | {"add_argument", "parse_args", "set_defaults", "get_default", "error", "exit", "print_help", "print_usage",
+                  "format_help", "format_usage", "prog", "usage", "description", "epilog"}
+# A subclass of somebody's may have switches of its own.
+PARSERS = ("argparse.ArgumentParser", "dlojz.training.options.Parser")
 OPTIONS = {"action", "nargs", "const", "default", "type", "choices", "required", "help", "metavar", "dest"}
 
 
@@ -43,13 +45,15 @@ class _Refusing(Parser):
 
 def _parser(files: list[Path]) -> Parser:
     sources = {file.stem: ast.parse(file.read_bytes()) for file in files}
-    made = [(node, tree) for tree in sources.values() for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and _last(node.func).endswith("Parser")]
-    if len(made) != 1:
+    reads_itself = any(_name(node) == "sys.argv" for tree in sources.values() for node in ast.walk(tree))
+    made = [(node, tree, origin) for tree in sources.values() for node in ast.walk(tree) if isinstance(node, ast.Call)
+            and (origin := _origin(node.func, tree)).endswith("Parser")]
+    if reads_itself or len(made) != 1 or made[0][2] not in PARSERS:
         raise Unclear
-    [(call, tree)] = made
+    [(call, tree, _)] = made
     options = {word.arg: word.value for word in call.keywords}
-    if not options.keys() <= {"prog", "usage", "description", "epilog", "formatter_class", "allow_abbrev", "add_help"}:
+    plain_words = {"prog", "usage", "description", "epilog", "formatter_class", "allow_abbrev", "add_help"}
+    if call.args or not options.keys() <= plain_words:
         raise Unclear
     plain = {name: ast.literal_eval(options[name]) for name in ("allow_abbrev", "add_help") if name in options}
     parser = _Refusing(add_help=False, allow_abbrev=plain.get("allow_abbrev", True))
@@ -133,6 +137,17 @@ def _name(node: ast.AST) -> str:
         before = _name(node.value)
         return f"{before}.{node.attr}" if before else ""
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def _origin(node: ast.AST, tree: ast.Module) -> str:
+    """``argparse.ArgumentParser`` of a name, however its file imports it."""
+    first, _, rest = _name(node).partition(".")
+    for part in ast.walk(tree):
+        for alias in part.names if isinstance(part, (ast.Import, ast.ImportFrom)) else ():
+            if (alias.asname or alias.name) == first:
+                found = f"{part.module}.{alias.name}" if isinstance(part, ast.ImportFrom) else alias.name
+                return f"{found}.{rest}" if rest else found
+    return _name(node)
 
 
 def _last(node: ast.AST | None) -> str:

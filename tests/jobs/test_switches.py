@@ -17,6 +17,10 @@ LEFT_ALONE = {
     "two parsers": PLAIN + "other = argparse.ArgumentParser()\n",
     "a name that is reckoned": PLAIN + "import os\nparser.add_argument(os.environ['X'])\n",
     "words of its own": PLAIN + "more = {}\nparser.add_argument('--x', **more)\n",
+    "another library's": "from transformers import HfArgumentParser\nparser = HfArgumentParser()\nparser.parse_args()\n",
+    "a parser called as argparse's": "from configargparse import ArgumentParser\nparser = ArgumentParser()\nparser.parse_args()\n",
+    "one that has more": "import lib\nparser = lib.Parser()\nparser.add_argument('--amp')\nparser.parse_args()\n",
+    "words taken before": PLAIN + "import sys\nif '--fast' in sys.argv:\n    sys.argv.remove('--fast')\nparser.parse_args()\n",
     "no argparse": "import sys\nprint(sys.argv)\n",
     "no Python": "parser = (\n",
     "nonsense": PLAIN + "parser.add_argument('--x', nargs='%')\n",
@@ -49,6 +53,18 @@ def refused(tmp_path):
 ])
 def test_of_the_courses_script(refused, command, said):
     assert said in refused(command) if said else refused(command) == ""
+
+
+@pytest.mark.parametrize("first, made", [("import argparse as a", "a.ArgumentParser()"),
+                                         ("import argparse", "argparse.ArgumentParser()"),
+                                         ("from argparse import ArgumentParser as P", "P()")])
+def test_however_argparse_is_imported(tmp_path, refused, first, made):
+    (tmp_path / "own.py").write_text(f"{first}\nparser = {made}\nparser.add_argument('--amp')\nparser.parse_args()\n")
+    assert refused("own.py --amp 3") == "" and "--aamp" in refused("own.py --aamp 3")
+
+
+def test_the_other_scripts_of_the_course(refused):
+    assert refused("heads.py --heads 2") == "" and "--heds" in refused("heads.py --heds 2")
 
 
 def test_of_a_script_of_ones_own(tmp_path, refused):
