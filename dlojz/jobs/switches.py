@@ -46,8 +46,8 @@ class _Refusing(Parser):
 def _parser(files: list[Path]) -> Parser:
     sources = {file.stem: ast.parse(file.read_bytes()) for file in files}
     reads_itself = any(_name(node) == "sys.argv" for tree in sources.values() for node in ast.walk(tree))
-    made = [(node, tree, origin) for tree in sources.values() for node in ast.walk(tree) if isinstance(node, ast.Call)
-            and (origin := _origin(node.func, tree)).endswith("Parser")]
+    made = [(node, tree, origin) for tree in sources.values() for imported in [_imported(tree)] for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and (origin := _origin(node.func, imported)).endswith("Parser")]
     if reads_itself or len(made) != 1 or made[0][2] not in PARSERS:
         raise Unclear
     [(call, tree, _)] = made
@@ -139,15 +139,16 @@ def _name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _origin(node: ast.AST, tree: ast.Module) -> str:
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """What each imported name stands for, with its module."""
+    return {alias.asname or alias.name: f"{part.module}.{alias.name}" if isinstance(part, ast.ImportFrom) else alias.name
+            for part in ast.walk(tree) if isinstance(part, (ast.Import, ast.ImportFrom)) for alias in part.names}
+
+
+def _origin(node: ast.AST, imported: dict[str, str]) -> str:
     """``argparse.ArgumentParser`` of a name, however its file imports it."""
-    first, _, rest = _name(node).partition(".")
-    for part in ast.walk(tree):
-        for alias in part.names if isinstance(part, (ast.Import, ast.ImportFrom)) else ():
-            if (alias.asname or alias.name) == first:
-                found = f"{part.module}.{alias.name}" if isinstance(part, ast.ImportFrom) else alias.name
-                return f"{found}.{rest}" if rest else found
-    return _name(node)
+    first, dot, rest = _name(node).partition(".")
+    return imported.get(first, first) + dot + rest
 
 
 def _last(node: ast.AST | None) -> str:
