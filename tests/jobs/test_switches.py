@@ -18,7 +18,7 @@ LEFT_ALONE = {
     "a name that is reckoned": PLAIN + "import os\nparser.add_argument(os.environ['X'])\n",
     "words of its own": PLAIN + "more = {}\nparser.add_argument('--x', **more)\n",
     "not argparse": "from transformers import HfArgumentParser\nparser = HfArgumentParser()\nparser.parse_args()\n",
-    "a parser called as argparse's": "from configargparse import ArgumentParser\nparser = ArgumentParser()\nparser.parse_args()\n",
+    "one called as argparse's": "from configargparse import ArgumentParser\nparser = ArgumentParser()\nparser.parse_args()\n",
     "one that has more": "import lib\nparser = lib.Parser()\nparser.add_argument('--amp')\nparser.parse_args()\n",
     "words taken before": PLAIN + "import sys\nif '--fast' in sys.argv:\n    sys.argv.remove('--fast')\nparser.parse_args()\n",
     "no argparse": "import sys\nprint(sys.argv)\n",
