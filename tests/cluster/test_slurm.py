@@ -267,6 +267,7 @@ def test_an_array_gives_each_run_its_own_script_folder_and_state(jobs):
     assert (wait(first).state, wait(second).state) == ("COMPLETED", "FAILED")
     assert second.status.exit_code == 4
     wait(third, is_running)
+    wait_for(lambda: '"args"' in output(third), "its first line")
     assert [said(job)[0]["args"][2] for job in jobs.sweep] == ["x", "y", "z"]
     ports = {said(job)[0]["MASTER_PORT"] for job in jobs.sweep}
     assert len(ports) == 3, "two tasks of an array must not meet on one port"
@@ -558,6 +559,7 @@ def test_the_controller_is_stopped_and_started_again(lab, monkeypatch):
     monkeypatch.setattr(launcher, "AWAY_EVERY", 2.0)
     running = lab.submit("running", "say.py 300")
     wait(running, is_running)
+    wait_for(lambda: '"args"' in output(running), "its first line")  # srun asks the controller too, until the script runs
     os.kill(int(PID_FILE.read_text()), signal.SIGTERM)
     wait_for(lambda: not PID_FILE.exists(), "the end of the controller", 30)
 

@@ -65,7 +65,7 @@ def test_a_stopped_supervisor_is_noticed_and_goes_on_when_it_is_let(ws, wait_unt
                               f"(kill -9 {pid}), then another takes over")
     finally:
         os.kill(pid, signal.SIGCONT)
-    assert job.reason in ("next to run", "")
+    assert job.reason in ("waiting for its turn", "next to run", "")
     jobs["a"].cancel()
     assert job.wait(LIMIT).state == "COMPLETED"
 
