@@ -143,6 +143,18 @@ def test_a_check_answers_within_20_seconds_with_five_of_them_for_importing_torch
     assert Limits().seconds <= 15
 
 
+def test_each_run_has_its_time(tmp_path, shared):
+    """On a GPU each run starts CUDA first: several good runs, one after the other, are no endless loop."""
+    tmp_path.joinpath("naps.py").write_text("import time; time.sleep(2.5)\n")
+    shared.begin(Limits(seconds=6))
+    begun = time.monotonic()
+    for _ in range(3):
+        run = shared.start(tmp_path, "naps.py", [])
+        shared.wait(run)
+        assert not run[0].killed
+    assert time.monotonic() - begun > shared.seconds
+
+
 def test_waiting_for_a_processor_does_not_count(tmp_path, shared, monkeypatch):
     """Beside many others a right answer takes longer: that makes it no wrong one."""
     begun = time.monotonic()

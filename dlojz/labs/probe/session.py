@@ -44,10 +44,10 @@ class HostLost(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one check: ``seconds`` for all its runs together, from the first on, and twice that where a run has several processes;
-    bytes of ``memory`` of all at a time. Importing torch comes before; with it a check takes less than 20 seconds. Time in which
-    the runs are ready and do not even get one processor, since others use them, does not count, up to BUSY times the seconds: a
-    right answer is no wrong one because many check theirs at once."""
+    """Of one check: ``seconds`` from the begin of its first run, or the end of its latest one, until the next run ends, and twice
+    that where a run has several processes; bytes of ``memory`` of all at a time. Importing torch comes before; with it a check
+    takes less than 20 seconds on a CPU. Time in which the runs are ready and do not even get one processor, since others use
+    them, does not count, up to BUSY times the seconds: a right answer is no wrong one because many check theirs at once."""
 
     seconds: float = 15.0
     memory: int = field(default_factory=lambda: _sensible_memory())
@@ -191,7 +191,7 @@ class Session:
 
     def restart_clock(self) -> None:
         """The runs of this check, those that still go on and those to come, have all of its seconds once more."""
-        self.begun = time.monotonic()
+        self.begun, self.waited = time.monotonic(), 0.0
 
     def wait(self, run: list[Process]) -> None:
         """Until all processes of a run have ended, or were ended. Raises HostLost."""
@@ -300,6 +300,7 @@ class Session:
             process.identity = processes.identity(process.pid)
         else:
             process.status, process.ended = int(words[2]), time.monotonic()
+            self.restart_clock()  # a limit for each run: where starting CUDA takes seconds, seven good runs take more than 25
 
     def _why_lost(self) -> str:
         with contextlib.suppress(OSError):
