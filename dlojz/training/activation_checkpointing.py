@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
@@ -14,22 +15,23 @@ from torch.utils.checkpoint import checkpoint
 def checkpoint_activations(net: nn.Module) -> int:
     """Keep only the inputs of each block of ``net``, compute what is inside again in the backward pass; returns how many blocks.
 
-    A block is a composite child of an ``nn.Sequential`` (ResNet's bottlenecks, a ViT's encoder layers): torchvision stacks
-    there what repeats. Names of parameters stay as they are. Batch norm sees each batch twice then, so its running statistics
-    stand still the second time.
+    Names of parameters stay as they are. Batch norm sees each batch twice then, so its running statistics stand still the second
+    time.
     """
-    blocks = list(_blocks(net))
-    for block in blocks:
+    found = list(blocks(net))
+    for block in found:
         block.forward = partial(_recomputed, block, block.forward)
-    return len(blocks)
+    return len(found)
 
 
-def _blocks(module: nn.Module):
+def blocks(module: nn.Module) -> Iterator[nn.Module]:
+    """What repeats in a model of torchvision: the composite children of an ``nn.Sequential`` (ResNet's bottlenecks, a ViT's
+    encoder layers)."""
     for child in module.children():
         if isinstance(module, nn.Sequential) and not isinstance(child, nn.Sequential) and any(True for _ in child.children()):
             yield child  # and not what is inside it
         else:
-            yield from _blocks(child)
+            yield from blocks(child)
 
 
 def _recomputed(block, forward, *inputs):
