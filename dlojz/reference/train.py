@@ -55,6 +55,7 @@ def arguments(argv=None):
     add("--clip-grad", type=float, metavar="NORM", help="scale the gradient down to this norm")
     add("--channels-last", action="store_true", help="keep images and weights as NHWC in memory")
     add("--compile", nargs="?", const="default", metavar="MODE", choices=options.COMPILE_MODES, help="torch.compile")
+    add("--compile-blocks", action="store_true", help="compile each of the model's blocks by itself: what repeats, once")
     add("--num-workers", type=int, default=0, help="processes that load images; 0: the training process itself")
     add("--persistent-workers", action=switch, default=False, help="keep them between epochs")
     add("--pin-memory", action=switch, default=False, help="put batches into page-locked memory")
@@ -152,7 +153,10 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
     # <<< ddp.wrap
     uncompiled = model
     # >>> compile: after the DDP wrap, so that the compiler knows where gradients are sent
-    if args.compile:
+    if args.compile and args.compile_blocks:
+        for block in activation_checkpointing.blocks(net):
+            block.compile(mode=args.compile)
+    elif args.compile:
         model = torch.compile(model, mode=args.compile)
     # <<< compile
     mixer = augment.on_device(args, classes, procs.rank)
@@ -258,7 +262,8 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
             training.epoch_done(chronometer.validation())
             if training.stop:
                 break
-            found = validate(net, val_loader, nn.CrossEntropyLoss(), device, amp_dtype, procs)  # never smoothed
+            with torch.compiler.set_stance("force_eager") if args.compile else nullcontext():  # too short to pay for a compilation
+                found = validate(net, val_loader, nn.CrossEntropyLoss(), device, amp_dtype, procs)  # never smoothed
             training.validated(found, train_set and val_set.folder)
             position = 0
     training.end()

@@ -63,6 +63,7 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
         "--resume needs --run-dir, the folder of the run to resume":
             args.resume and not (args.run_dir or os.environ.get("DLOJZ_RUN")),
         # CUDA graphs replay in fixed memory, and gradient accumulation keeps what one replay left there for the next.
+        "--compile-blocks needs --compile": args.compile_blocks and not args.compile,
         f"--compile {args.compile} does not go with --accumulate: take another mode":
             args.compile in CUDA_GRAPHS and args.accumulate > 1,
     }

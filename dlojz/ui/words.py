@@ -15,6 +15,7 @@ AUGMENTATIONS = {"randaugment": "RandAugment", "mixup-cpu": "mixup in the loader
 SWITCHES = {
     "channels_last": "channels-last",
     "compile": "torch.compile",
+    "compile_blocks": "block by block",
     "fused": "fused update",
     "checkpoint_activations": "activation checkpointing",
     "sync_bn": "SyncBatchNorm",
@@ -32,7 +33,7 @@ SWITCHES = {
     "profile": "profiled",
 }
 COUNTED = ("num_workers", "prefetch_factor", "accumulate")
-LAB = {"channels_last": "channels_last", "compile": "compile", "amp": "amp", "sync_bn": "ddp", "profile": "profiler",
+LAB = {"channels_last": "channels_last", "compile": "compile", "amp": "amp", "sync_bn": "ddp", "profile": "profiler", "compile_blocks": "compile",
        "num_workers": "dataloader", "pin_memory": "dataloader", "prefetch_factor": "dataloader",
        "persistent_workers": "dataloader", "accumulate": "ddp_advanced", "augment": "augmentation"}
 

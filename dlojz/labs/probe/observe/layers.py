@@ -50,6 +50,11 @@ def memory_format(tensor) -> str | None:
     return "either" if plain and last else "contiguous" if plain else "channels_last" if last else "other"
 
 
+def plain(name: str) -> str:
+    """A name in a model, whether it is compiled or not."""
+    return name.removeprefix("_orig_mod").removeprefix(".")
+
+
 class Observer:
     def __init__(self, log, options):
         self.log = log
@@ -115,8 +120,8 @@ class Observer:
         self.passes[training] += 1
         self.recording = self.passes[training] <= (TRAINING_PASSES if training else VALIDATION_PASSES)
         log.model = module
-        self.names = {id(child): name for name, child in module.named_modules()}
-        parameters = dict(module.named_parameters())
+        self.names = {id(child): plain(name) for name, child in module.named_modules()}
+        parameters = {plain(name): parameter for name, parameter in module.named_parameters()}
         with log.silence():
             everything = [*parameters.values(), *module.buffers()]
             dtypes, devices = Counter(map(dtype_of, parameters.values())), Counter(map(log.place, everything))
