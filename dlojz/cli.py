@@ -118,6 +118,7 @@ def parser() -> Parser:
 
     verb = verbs.add_parser("doctor", help="look at this machine, its software and its surroundings: what is broken, what to do")
     verb.add_argument("--json", action="store_true", help="all findings with their numbers, for programs")
+    verb.add_argument("--warm", action="store_true", help="let torch.compile do its slow first use now (a minute or so)")
     verb.set_defaults(run=doctor)
 
     verb = verbs.add_parser("submit", usage="dlojz submit [OPTIONS] -- train.py ARGS", help="queue a training script as a job",
@@ -307,7 +308,7 @@ def doctor(args) -> int:
 
     from .doctor import doctor
 
-    report = doctor()
+    report = doctor(args.warm)
     say(report.json() if args.json else report.text(min(120, shutil.get_terminal_size().columns)))
     return 1 if report.broken else 0
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from .labs import workspace
+from .system import inductor
 from .system.errors import UsageError
 from .system.shown import say
 from .training import summary
@@ -30,6 +31,8 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     from .doctor import doctor
 
     say(doctor().text(100))
+    _say("torch.compile")
+    say(inductor.warm())
 
     from .jobs import submit
     from .system.sites import sizes

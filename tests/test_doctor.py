@@ -654,10 +654,14 @@ def test_packages_of_this_environment_are_those_of_the_project():
 def test_old_python_and_compiler():
     assert only(packages.say_python("/usr/bin/python3", (3, 9, 2))).level == BROKEN
     assert "conda environment course" in only(packages.say_python("/x/python", (3, 12, 1), "course")).text
-    found = only(packages.say_compiler({"compiler": None, "headers": False, "triton": True}, True))
-    assert found.level == NOTE and "C++ compiler" in found.text and "Python.h" in found.text
-    assert only(packages.say_compiler({"compiler": "g++", "headers": True, "triton": False}, False)).level == FINE
-    assert "Triton" in only(packages.say_compiler({"compiler": "g++", "headers": True, "triton": False}, True)).text
+    there = {"compiler": "g++", "headers": True, "triton": False, "cache": "/tmp/torchinductor_ada", "warm": True}
+    found = only(packages.say_compiler(there | {"compiler": None, "headers": False}, True))
+    assert found.level == NOTE and "C++ compiler" in found.text and "Python.h" in found.text and "Triton" in found.text
+    assert "recorded numbers" in found.advice
+    found = only(packages.say_compiler(there, False))
+    assert found.level == FINE and "warm: /tmp/torchinductor_ada" in found.text
+    found = only(packages.say_compiler(there | {"warm": False}, False))
+    assert found.level == FINE and "`dlojz doctor --warm`" in found.text and "/tmp/torchinductor_ada" in found.text
 
 
 # ---------------------------------------------------------------- Jupyter

@@ -11,10 +11,12 @@ machine: a few small files are written to try disks, and removed.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 
 from .. import __version__
+from ..system import inductor, shown
 from ..system.hardware import loader_needs, look_cores, look_cpu, look_memory, look_shm, usable
 from ..system.look import CouldNotLook, Facts, System, count, one_line
 from . import environment, gpu, hardware, jupyter, packages, pytorch, stack
@@ -23,8 +25,13 @@ from .report import Finding, Report, note
 __all__ = ["Finding", "Report", "doctor"]
 
 
-def doctor() -> Report:
-    """Look at everything and say what is fine, what is worth knowing, and what is broken and how to mend it. Takes some 5 s."""
+def doctor(warm: bool = False) -> Report:
+    """Look at everything and say what is fine, what is worth knowing, and what is broken and how to mend it. Takes some 5 s.
+
+    ``warm``: let torch.compile do its slow first use now, which takes a minute or so.
+    """
+    if warm:
+        shown.say(inductor.warm(), file=sys.stderr)
     started = time.monotonic()
     facts = look(System())
     findings = list(findings_of(facts, dict(os.environ)))

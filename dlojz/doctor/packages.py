@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 import site
 import sys
-import sysconfig
 from collections.abc import Iterator
 from importlib import metadata, util
-from pathlib import Path
 
 from .. import __version__
-from ..system import paths
+from ..system import inductor, paths
 from ..system.look import System
 from .report import Finding, broken, fine, note
 
@@ -98,36 +96,32 @@ def pip() -> str:
 
 
 def look_compiler(system: System) -> dict:
-    """What torch.compile needs beside torch: a compiler, Python's headers, and Triton where there is a GPU."""
-    chosen = system.env.get("CXX")
+    """What torch.compile needs beside torch: a compiler, Python's headers, and Triton where there is a GPU; its cache."""
     return {
-        "compiler": next((c for c in (chosen, "g++", "clang++", "c++") if c and system.which(c)), None),
-        "headers": Path(sysconfig.get_paths()["include"], "Python.h").is_file(),
+        "compiler": inductor.compiler(system),
+        "headers": inductor.headers(),
         "triton": util.find_spec("triton") is not None,
+        "cache": str(inductor.folder(system.env)),
+        "warm": inductor.is_warm(),
     }
 
 
 def say_compiler(compiler: dict, has_gpu: bool) -> Iterator[Finding]:
-    missing = [
-        text
-        for there, text in (
-            (compiler["compiler"], "a C++ compiler (g++)"),
-            (compiler["headers"], "Python's headers (Python.h)"),
-        )
-        if not there
-    ]
+    missing = inductor.missing(bool(compiler["compiler"]), compiler["headers"])
     if has_gpu and not compiler["triton"]:
         missing.append("Triton")
     if missing:
         yield note(
             "torch.compile",
             f"cannot work here: {' and '.join(missing)} missing",
-            "Only torch.compile needs it: conda install gxx, or apt install g++ python3-dev, or a module; pip install triton.",
+            "Only torch.compile needs it: conda install gxx, or apt install g++ python3-dev, or a module; pip install triton. "
+            "Without it the lab compile shows recorded numbers.",
             **compiler,
         )
+        return
+    has = f"has what it needs: {compiler['compiler']}, Python's headers" + (", Triton" if compiler["triton"] else "")
+    if compiler["warm"]:
+        yield fine("torch.compile", f"{has}; its cache is warm: {compiler['cache']}", **compiler)
     else:
-        yield fine(
-            "torch.compile",
-            f"has what it needs: {compiler['compiler']}, Python's headers" + (", Triton" if compiler["triton"] else ""),
-            **compiler,
-        )
+        first = f"its first use takes a minute, for {compiler['cache']}: `dlojz doctor --warm` does it now"
+        yield fine("torch.compile", f"{has}; {first}", **compiler)

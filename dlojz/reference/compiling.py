@@ -65,9 +65,10 @@ class Peak(nn.Module):
 
 # >>> compile.mask: as many rows as a mask has
 class MaskedMean(nn.Module):
-    """The mean of the valid tokens of each text: ``x`` (texts, tokens, width), ``valid`` (texts, tokens), bool, gives (texts, width).
+    """The mean of the valid tokens of each text.
 
-    Each text has a valid token. What is in the other places, NaN included, makes no difference.
+    ``x`` (texts, tokens, width) and ``valid`` (texts, tokens), bool, give (texts, width). Each text has a valid token. What is in
+    the other places, NaN included, makes no difference.
     """
 
     def forward(self, x, valid):
@@ -96,7 +97,8 @@ def examples():
     torch.manual_seed(0)
     batches = [(scale * torch.rand(8, 16),) for scale in (1, 5, 1, 5)]
     texts = [(torch.randn(4, 6, 16), torch.arange(6) < torch.randint(1, 7, (4, 1))) for _ in range(4)]
-    return {"Gate": (Gate(), batches), "Peak": (Peak(), batches), "MaskedMean": (MaskedMean(), texts), "WarmUp": (WarmUp(), batches)}
+    return {"Gate": (Gate(), batches), "Peak": (Peak(), batches), "MaskedMean": (MaskedMean(), texts),
+            "WarmUp": (WarmUp(), batches)}
 
 
 if __name__ == "__main__":

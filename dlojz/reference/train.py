@@ -262,7 +262,7 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
             training.epoch_done(chronometer.validation())
             if training.stop:
                 break
-            with torch.compiler.set_stance("force_eager") if args.compile else nullcontext():  # too short to pay for a compilation
+            with torch.compiler.set_stance("force_eager") if args.compile else nullcontext():  # too short to be compiled for
                 found = validate(net, val_loader, nn.CrossEntropyLoss(), device, amp_dtype, procs)  # never smoothed
             training.validated(found, train_set and val_set.folder)
             position = 0

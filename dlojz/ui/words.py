@@ -33,7 +33,8 @@ SWITCHES = {
     "profile": "profiled",
 }
 COUNTED = ("num_workers", "prefetch_factor", "accumulate")
-LAB = {"channels_last": "channels_last", "compile": "compile", "amp": "amp", "sync_bn": "ddp", "profile": "profiler", "compile_blocks": "compile",
+LAB = {"channels_last": "channels_last", "compile": "compile", "compile_blocks": "compile", "amp": "amp", "sync_bn": "ddp",
+       "profile": "profiler",
        "num_workers": "dataloader", "pin_memory": "dataloader", "prefetch_factor": "dataloader",
        "persistent_workers": "dataloader", "accumulate": "ddp_advanced", "augment": "augmentation"}
 

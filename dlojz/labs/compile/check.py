@@ -1,10 +1,11 @@
-"""compile: a backend that counts; four modules with one graph each; in train.py the model that is trained is compiled, as wrapped."""
+"""compile: a backend that counts; four modules with one graph each; in train.py the model is compiled as it is trained."""
 
 MODULES = {"gate": ("Gate", "gate", "batches"), "peak": ("Peak", "peak", "batches"),
            "mask": ("MaskedMean", "masked_mean", "texts"), "warm": ("WarmUp", "warm_up", "batches")}
 SAME = "{kits}: compiled or not, the module gives what it gave before"
 WORDS = {
-    "the output": SAME, "the gradient": SAME, "what it keeps": SAME, "the output, compiled": SAME, "what it keeps, compiled": SAME,
+    "the output": SAME, "the gradient": SAME, "what it keeps": SAME,
+    "the output, compiled": SAME, "what it keeps, compiled": SAME,
     "with fullgraph=True": "{kits}: everything that the module does is in it, with Python between no two parts",
     "new graphs per call": "{kits}: one graph in the first call, which fits all later ones"}
 COUNTS = {"what it returns": "{kits}: a number for each call, of the graphs that are new in it",
@@ -13,7 +14,7 @@ COUNTS = {"what it returns": "{kits}: a number for each call, of the graphs that
 
 def check(probe):
     probe.call_beside("compiling.py", "counts", "functions", by="counting", look="compile.counts", words=COUNTS,
-                      claim="`counts` counts the graphs of each call: after a break, a new shape, a second count")
+                      claim="`counts` counts the graphs of each call: breaks, new shapes and dtypes, nothing of an earlier count")
     for fence, (name, by, inputs) in MODULES.items():
         probe.call_beside("compiling.py", name, inputs, by=by, look=f"compile.{fence}", words=WORDS)
     probe.pairs[-1].says("the four modules have one graph each, and give what they gave before")
