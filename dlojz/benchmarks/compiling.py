@@ -1,12 +1,13 @@
 """What torch.compile brings and what it costs, kept in docs/results/ beside the page that quotes it (docs/day3.md).
 
-    python -m dlojz.benchmarks.compiling chain graphs decode ladder      on one GPU, less than three minutes in all
-    python -m dlojz.benchmarks.compiling chain --device cpu --tiny       to try it without one
+    python -m dlojz.benchmarks.compiling chain graphs decode ladder blocks     on one GPU: five minutes in all
+    python -m dlojz.benchmarks.compiling chain --device cpu --tiny             to try it without one
 
 Parts: ``chain`` (pointwise operations in one kernel, with its code), ``graphs`` (CUDA graphs where launches are what takes time),
 ``decode`` (a language model: prompts of any length, then one token at a time), ``ladder`` (resnet50: the first step and the
-following ones; whole, block by block, with CUDA graphs, with a warm cache). Each row is kept as soon as it is measured, and
-none is begun once ``--seconds`` of the part are over.
+following ones; whole, block by block, with CUDA graphs, with a warm cache), ``blocks`` (block by block or whole: resnet50, and a
+ViT, whose blocks are all the same). Each row is kept as soon as it is measured, and none is begun once ``--seconds`` of the part
+are over.
 """
 
 from __future__ import annotations
@@ -307,51 +308,66 @@ def decode(part: Part) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- the ladder
-def ladder(part: Part) -> None:
-    """resnet50 as train.py trains it with `--tf32 --amp bf16 --channels-last --fused --data random`."""
-    device, pixels, batch = part.device, part.size(224, 32), part.size(256, 4)
-    steps = part.size(30, 3)
-    if device.type == "cuda":
-        torch.backends.cudnn.benchmark = True
-    torch.set_float32_matmul_precision("high")
-    images = torch.rand(batch, 3, pixels, pixels, device=device).to(memory_format=torch.channels_last)
-    labels = torch.randint(1000, (batch,), device=device)
-    part.tell(model="resnet50" if not part.tiny else "resnet18", image_size=pixels, batch_size=batch, steps=steps)
+def whole(mode="default"):
+    return lambda net: torch.compile(net, mode=mode)
 
-    def trained(compiled: Callable) -> dict:
+
+def by_blocks(**options):
+    """Each block by itself. By default the second kind of block makes torch compile for any size."""
+    def compiled(net):
+        for block in activation_checkpointing.blocks(net):
+            block.compile(**options)
+        return net
+
+    return compiled
+
+
+class Trained:
+    """Trains a model as train.py does with `--tf32 --amp bf16 --channels-last --fused --data random`."""
+
+    def __init__(self, part: Part, model: str, batch: int):
+        self.part, self.model, self.batch = part, "resnet18" if part.tiny else model, part.size(batch, 4)
+        self.pixels, self.steps = part.size(224, 32), part.size(30, 3)
+        device = part.device
+        if device.type == "cuda":
+            torch.backends.cudnn.benchmark = True
+        torch.set_float32_matmul_precision("high")
+        self.images = torch.rand(self.batch, 3, self.pixels, self.pixels, device=device).to(memory_format=torch.channels_last)
+        self.labels = torch.randint(1000, (self.batch,), device=device)
+        part.tell(image_size=self.pixels, steps=self.steps)
+
+    def __call__(self, compiled: Callable) -> dict:
+        part, cuda = self.part, self.part.device.type == "cuda"
         torch.manual_seed(1)
-        net = torchvision.models.get_model(part.told["model"], num_classes=1000).to(device, memory_format=torch.channels_last)
+        net = torchvision.models.get_model(self.model, num_classes=1000).to(part.device, memory_format=torch.channels_last)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, fused=True)
         model = compiled(net)
         losses = []
 
         def step():
-            with torch.autocast(device.type, dtype=torch.bfloat16):
-                loss = F.cross_entropy(model(images), labels)
+            with torch.autocast(part.device.type, dtype=torch.bfloat16):
+                loss = F.cross_entropy(model(self.images), self.labels)
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
             losses.append(loss.detach().clone())
 
-        if device.type == "cuda":
+        if cuda:
             torch.cuda.reset_peak_memory_stats()
         first = part.first(step)
         second = part.first(step)  # CUDA graphs warm up and record in the first three
         for _ in range(part.size(8, 2)):
             step()
-        seconds = part.first(lambda: [step() for _ in range(steps)]) / steps
-        memory = torch.cuda.max_memory_allocated() / 1e9 if device.type == "cuda" else None
-        return {"images_per_second": batch / seconds, "step_ms": seconds * 1e3, "first_step_s": first, "second_step_s": second,
-                "memory_gb": memory, "losses": [float(f"{losses[n].item():.5g}") for n in (0, 1, 4, len(losses) - 1)]}
+        seconds = part.first(lambda: [step() for _ in range(self.steps)]) / self.steps
+        return {"model": self.model, "batch_size": self.batch, "images_per_second": self.batch / seconds,
+                "step_ms": seconds * 1e3, "first_step_s": first, "second_step_s": second,
+                "memory_gb": torch.cuda.max_memory_allocated() / 1e9 if cuda else None,
+                "losses": [float(f"{losses[n].item():.5g}") for n in (0, 1, 4, len(losses) - 1)]}
 
-    def whole(mode="default"):
-        return lambda net: torch.compile(net, mode=mode)
 
-    def blocks(net):
-        for block in activation_checkpointing.blocks(net):
-            block.compile()
-        return net
-
+def ladder(part: Part) -> None:
+    trained = Trained(part, "resnet50", 256)
+    part.tell(model=trained.model, batch_size=trained.batch)
     part.row("eager", lambda: trained(lambda net: net))
     with cold():
         part.row("compiled", lambda: trained(whole()))
@@ -360,10 +376,23 @@ def ladder(part: Part) -> None:
         torch.compiler.reset()
         part.row("compiled, CUDA graphs", lambda: trained(whole("reduce-overhead")))  # some of its kernels are in the cache
     with cold():
-        part.row("block by block", lambda: trained(blocks))
+        part.row("block by block", lambda: trained(by_blocks()))
 
 
-PARTS = {"chain": chain, "graphs": graphs, "decode": decode, "ladder": ladder}
+def blocks(part: Part) -> None:
+    """A model whose 12 blocks are all the same, and one with 16 of 8 kinds."""
+    same = Trained(part, "vit_b_16", 64)
+    part.row("vit_b_16, eager", lambda: same(lambda net: net))
+    with cold():
+        part.row("vit_b_16, block by block", lambda: same(by_blocks(dynamic=False)))
+    with cold():
+        part.row("vit_b_16, whole", lambda: same(whole()))
+    kinds = Trained(part, "resnet50", 256)
+    with cold():
+        part.row("resnet50, block by block, dynamic=False", lambda: kinds(by_blocks(dynamic=False)))
+
+
+PARTS = {"chain": chain, "graphs": graphs, "decode": decode, "ladder": ladder, "blocks": blocks}
 
 
 def main(argv=None) -> int:

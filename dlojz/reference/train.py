@@ -155,7 +155,7 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
     # >>> compile: after the DDP wrap, so that the compiler knows where gradients are sent
     if args.compile and args.compile_blocks:
         for block in activation_checkpointing.blocks(net):
-            block.compile(mode=args.compile)
+            block.compile(mode=args.compile, dynamic=False)  # else the second kind of block is compiled for any size
     elif args.compile:
         model = torch.compile(model, mode=args.compile)
     # <<< compile
