@@ -5,8 +5,9 @@ import os
 import subprocess
 
 import pytest
+import torch
 
-from dlojz.benchmarks import day2, ladder, runs
+from dlojz.benchmarks import compiling, day2, ladder, runs
 from dlojz.system import paths
 from dlojz.system.errors import UsageError
 
@@ -46,7 +47,39 @@ def test_the_page_says_what_is_kept():
     assert day2.page(text, day2.RESULTS) == text, "python -m dlojz.benchmarks.day2 --page"
     assert set(day2.MARK.findall(text)) and {suite for _, suite, _ in day2.MARK.findall(text)} == set(day2.SUITES)
     kept = {file.name.split("-")[0] for file in day2.RESULTS.glob("*.json")}
-    assert kept <= set(day2.SUITES)
+    assert kept <= set(day2.SUITES) | {f"compile_{part}" for part in compiling.PARTS}
+
+
+def test_the_section_on_compilation_says_what_is_kept():
+    text = compiling.PAGE.read_text()
+    assert compiling.page(text, compiling.RESULTS) == text, "python -m dlojz.benchmarks.compiling --page"
+    assert {part for _, part, _ in compiling.MARK.findall(text)} == compiling.PARTS.keys() == compiling.COLUMNS.keys()
+
+
+def test_what_fails_or_comes_too_late_loses_nothing(tmp_path, capsys):
+    part = compiling.Part("graphs", torch.device("cpu"), True, 60, tmp_path)
+    part.row("eager", lambda: {"ms": 1.5})
+    part.row("compiled", lambda: 1 / 0)
+    part.end = 0
+    part.row("late", lambda: {"ms": 1.0})
+    found = json.loads(part.keep().read_text())
+    assert [row["name"] for row in found["rows"]] == ["eager", "compiled"] and "no time left for late" in capsys.readouterr().err
+    lines = compiling.table("graphs", found).splitlines()
+    assert lines[-2:] == ["| eager | 1.500 |  |", "| compiled | ZeroDivisionError: division by zero |"]
+
+
+def test_the_kernels_of_generated_code():
+    codes = ["""
+triton_poi_fused_add_0 = async_compile.triton('triton_poi_fused_add_0', '''
+@triton.jit
+def triton_poi_fused_add_0(in_ptr0):
+    tl.store(in_ptr0)
+''', device_str='cuda')
+        extern_kernels.mm(a, b, out=c)
+        triton_poi_fused_add_0.run(c, 4)
+"""]
+    assert compiling._kernels(codes) == ["mm", "triton_poi_fused_add_0"]
+    assert compiling._source(codes) == "def triton_poi_fused_add_0(in_ptr0):\n    tl.store(in_ptr0)"
 
 
 def test_each_suite_names_its_trials():

@@ -2,6 +2,7 @@
 
     python -m dlojz.benchmarks.compiling chain graphs decode ladder blocks     on one GPU: five minutes in all
     python -m dlojz.benchmarks.compiling chain --device cpu --tiny             to try it without one
+    python -m dlojz.benchmarks.compiling --page                                the tables of docs/day3.md anew, from what is kept
 
 Parts: ``chain`` (pointwise operations in one kernel, with its code), ``graphs`` (CUDA graphs where launches are what takes time),
 ``decode`` (a language model: prompts of any length, then one token at a time), ``ladder`` (resnet50: the first step and the
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import re
 import statistics
 import sys
@@ -30,8 +32,10 @@ from ..system import machine, suggest
 from ..training import activation_checkpointing
 from .day2 import RESULTS, keep
 
+PAGE = RESULTS.parent / "day3.md"
 MODES = {"compiled": "default", "compiled, CUDA graphs": "reduce-overhead"}  # never max-autotune: its search takes minutes
 CALL = re.compile(r"^\s+((?:triton|cpp)_\w+)(?:\.run)?\(|^\s+extern_kernels\.(\w+)\(", re.MULTILINE)
+MARK = re.compile(r"(?s)(<!-- compile: (\w+) -->\n).*?(<!-- end of compile -->)")
 KERNEL = re.compile(r"@triton\.jit\n(.*?)\n'''", re.DOTALL)
 
 
@@ -392,17 +396,66 @@ def blocks(part: Part) -> None:
         part.row("resnet50, block by block, dynamic=False", lambda: kinds(by_blocks(dynamic=False)))
 
 
+# --------------------------------------------------------------------------------------------------------------- the page
+SPEED = {"images/s": "{images_per_second:,.0f}", "ms per step": "{step_ms:.1f}", "first step, s": "{first_step_s:.1f}",
+         "peak GB": "{memory_gb:.1f}"}
+COLUMNS = {  # part -> heading -> what is in the column
+    "chain": {"ms": "{ms:.3f}", "GB moved": "{gigabytes:.2f}", "GB/s": "{gb_per_s:,.0f}",
+              "mean relative error": "{mean_relative_error:.2%}"},
+    "ladder": SPEED | {"loss, step 1": "{losses[0]}", "loss, step 5": "{losses[2]}"},
+    "blocks": SPEED,
+    "decode": {"ms": "{ms:.2f}", "first calls, s": "{firsts}"},
+    "graphs": {"ms per step": "{ms:.3f}", "first step, s": "{first_s:.1f}"},
+}
+
+
+def page(text: str, folder: Path) -> str:
+    """The page with its tables made anew: between ``<!-- compile: PART -->`` and its end, one for each kept file."""
+    def tables(match: re.Match) -> str:
+        files = sorted(folder.glob(f"compile_{match[2]}-*.json"))
+        made = [table(match[2], json.loads(file.read_text(encoding="utf-8"))) for file in files]
+        return match[1] + "\n".join(made or ["Not measured yet.\n"]) + match[3]
+
+    return MARK.sub(tables, text)
+
+
+def table(part: str, found: dict) -> str:
+    """A kept result as Markdown, with the machine above it."""
+    hardware, versions = found["machine"], found["versions"]
+    device = hardware.get("gpu") or hardware.get("cpu")
+    lines = [f"{device}, {hardware.get('cores_allowed')} cores, torch {versions.get('torch')}, {found['date']}.", "",
+             f"| | {' | '.join(COLUMNS[part])} |", f"| --- |{' ---: |' * len(COLUMNS[part])}"]
+    for row in found["rows"]:
+        firsts = ", ".join(f"{first:.1f}" for first in row.get("first_s", [])) if part == "decode" else ""
+        cells = [_cell(how, row | {"firsts": firsts}) for how in COLUMNS[part].values()]
+        lines.append(f"| {row['name']} | {row.get('error') or ' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(how: str, row: dict) -> str:
+    try:
+        return how.format(**row)
+    except (KeyError, TypeError):  # not measured in this row
+        return ""
+
+
 PARTS = {"chain": chain, "graphs": graphs, "decode": decode, "ladder": ladder, "blocks": blocks}
 
 
 def main(argv=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dlojz.benchmarks.compiling", description=__doc__.split("\n")[0])
-    parser.add_argument("parts", nargs="+", metavar="PART", help=f"any of {', '.join(PARTS)}")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--tiny", action="store_true", help="small sizes: to see that it runs")
     parser.add_argument("--seconds", type=float, default=120, help="for a part; a row that has begun is measured (%(default)s)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where to keep what was measured (%(default)s)")
+    parser.add_argument("--page", action="store_true", help="write the tables of docs/day3.md again, and measure nothing")
     args = parser.parse_args(argv)
+    if args.page:
+        PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), args.out), encoding="utf-8")
+        return 0
+    if not args.parts:
+        parser.error(f"name a part: {', '.join(PARTS)}")
     if unknown := [name for name in args.parts if name not in PARTS]:
         parser.error(f"there is no part {unknown[0]!r}: {suggest.hint(unknown[0], PARTS)}Expected are {', '.join(PARTS)}")
     failed = 0

@@ -48,10 +48,13 @@ def sized(scale: str = "") -> Sized:
 
 
 def recorded(part: str) -> dict:
-    """What `dlojz.benchmarks.compiling` has kept of this part, by the name of its row; its head is in the row ``""``."""
-    file = next(iter(sorted(paths.share("docs", "results").glob(f"compile_{part}-1x-*.json"))))
+    """What `dlojz.benchmarks.compiling` has kept of this part: each row that was measured, by name, and all of it as ``""``.
+    Empty where nothing is kept."""
+    file = min(paths.share("docs", "results").glob(f"compile_{part}-1x-*.json"), default=None)
+    if file is None:
+        return {}
     found = json.loads(file.read_text(encoding="utf-8"))
-    return {row["name"]: row for row in found["rows"]} | {"": found}
+    return {row["name"]: row for row in found["rows"] if "error" not in row} | {"": found}
 
 
 def source(found: dict) -> str:
