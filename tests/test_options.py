@@ -23,7 +23,8 @@ VALUES = {
     "--seed": ["0"], "--test": [None], "--test-steps": ["4"], "--device": ["cpu", "cuda", "auto"], "--tf32": [None],
     "--amp": ["fp16", "bf16"], "--augment": ["mixup", "randaugment", "mixup-cpu", "cutmix-loop", "cutmix"], "--alpha": ["0.5"],
     "--clip-grad": ["1"], "--channels-last": [None], "--compile": ["default", "reduce-overhead", "max-autotune"],
-    "--num-workers": ["1", "0"], "--persistent-workers": [None], "--pin-memory": [None], "--non-blocking": [None],
+    "--compile-blocks": [None], "--num-workers": ["1", "0"], "--persistent-workers": [None], "--pin-memory": [None],
+    "--non-blocking": [None],
     "--prefetch-factor": ["3"], "--drop-last": [None], "--sync-bn": [None], "--find-unused-parameters": [None],
     "--accumulate": ["2"], "--metric-every": ["3"], "--profile": [None], "--checkpoint-activations": [None],
     "--checkpoint-every": ["2"], "--resume": [None], "--run-dir": ["DIR"], "--no-chronometer": [None],
@@ -98,6 +99,7 @@ def test_every_pair_is_accepted_or_refused_in_one_line(ask, world, cuda):
 
 
 NEEDS = [{"--persistent-workers", "--num-workers"}, {"--prefetch-factor", "--num-workers"}, {"--resume", "--run-dir"},
+         {"--compile-blocks", "--compile"},
          {"--model", "--image-size"}]
 EXCLUDE = {frozenset(pair) for pair in [("--compile", "--accumulate"), ("--model", "--image-size"), ("--device", "--sync-bn"),
                                         ("--num-workers", "--persistent-workers"), ("--num-workers", "--prefetch-factor")]}
@@ -141,6 +143,7 @@ def _refused(ask, choices, world, cuda):
     (["--sync-bn"], "--sync-bn needs more than one process"), (["--resume"], "--resume needs --run-dir"),
     (["--find-unused-parameters"], "--find-unused-parameters needs more than one process"),
     (["--compile", "reduce-overhead", "--accumulate", "2"], "--compile reduce-overhead does not go with --accumulate"),
+    (["--compile-blocks"], "--compile-blocks needs --compile"),
     (["--compile", "max-autotune", "--accumulate", "2"], "--compile max-autotune does not go with --accumulate"),
 ])
 def test_what_is_refused_and_why(ask, argv, said):

@@ -131,10 +131,10 @@ def test_models_that_need_something_special(training, model, size):
 
 
 @pytest.mark.parametrize("world", [1, 2])
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [[], ["--compile"], ["--compile", "--compile-blocks"]])
 def test_a_checkpoint_loads_into_the_plain_model(training, world, compiled):
-    eager = "import torch\ncompile = torch.compile\ntorch.compile = lambda model, mode: compile(model, backend='eager')"
-    argv = ("--model", "tiny_bn", "-e", 1, "--checkpoint-every", 100, *(["--compile"] if compiled else []))
+    eager = "import torch\ncompile = torch.compile\ntorch.compile = lambda model, **how: compile(model, backend='eager')"
+    argv = ("--model", "tiny_bn", "-e", 1, "--checkpoint-every", 100, *compiled)
     run = training.run_ranks("run", world, *argv, before=eager)
     state = torch.load(run.folder / "checkpoint.pt", weights_only=True, map_location="cpu")["model"]
     assert not [key for key in state if "module." in key or "_orig_mod" in key]
