@@ -135,7 +135,10 @@ def pays(off=None, *on) -> View:
 
     Of recorded runs of resnet50 on a GPU, or of these jobs: the first of them is not compiled.
     """
+    remark = ""
     if off is None:
+        remark = ("Eager's first step is without starting CUDA and cuDNN's search, which the other runs found done. The run with "
+                  "CUDA graphs found some kernels in the cache.")
         found, title = runs.recorded("ladder"), "When compiling has paid for itself"
         timed = {name: (row["first_step_s"], row["step_ms"] / 1e3) for name, row in found.items() if name}
         timed["eager"] = found["eager"]["second_step_s"], timed["eager"][1]  # its first step has started CUDA and cuDNN for all
@@ -145,7 +148,7 @@ def pays(off=None, *on) -> View:
         title, aside = "When compiling has paid for itself", "your runs"
     (first_off, step_off), names = next(iter(timed.values())), list(timed)
     after = {name: runs.pays_after(*timed[name], first_off, step_off) for name in names[1:]}
-    longest = min(max([2 * each for each in after.values() if each] or [100]), 100_000)
+    longest = min(max([1.3 * each for each in after.values() if each] or [100]), 100_000)
     series = [Line(name, [(n, first + step * (n - 1)) for n in (1, longest)], COLOURS.get(name))
               for name, (first, step) in timed.items()]
     chart = charts.lines(series, x="steps", y="seconds", x_range=(0, longest))
@@ -153,8 +156,8 @@ def pays(off=None, *on) -> View:
     cells = [[name, f"{first:.1f}", f"{step * 1e3:.1f}",
               "-" if name not in after else "never" if after[name] is None else f"{math.ceil(after[name]):,} steps"]
              for name, (first, step) in timed.items()]
-    text = "\n".join([f"{title}: {aside}", table(head, cells)])
-    return View("when it pays", text, lambda: headline(title, aside) + chart.html() + table_html(head, cells))
+    text = "\n".join([f"{title}: {aside}", table(head, cells), *([remark] if remark else [])])
+    return View("when it pays", text, lambda: headline(title, aside) + chart.html() + table_html(head, cells) + quiet(remark))
 
 
 def _of_job(job) -> tuple[float, float]:
@@ -193,7 +196,8 @@ def decoding() -> View:
             firsts = ", ".join(f"{each:.1f}" for each in (first if isinstance(first, list) else [first]))
             cells.append([what, name, f"{row['ms']:.3g}", words.ratio(base / row["ms"]), "-" if name == "eager" else firsts])
     title = "Where launches are what takes time"
-    aside = f"decode: one token; prefill: prompts of {', '.join(map(str, found['']['prompts']))} tokens; {runs.source(found)}"
+    prompts = f"prefill: prompts of {', '.join(map(str, found['']['prompts']))} tokens; " if groups["prefill"] else ""
+    aside = f"decode: one token; {prompts}{runs.source(found)}"
     return View("decode", "\n".join([f"{title}: {aside}", table(head, cells)]), headline(title, aside) + table_html(head, cells))
 
 
