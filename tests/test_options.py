@@ -144,6 +144,7 @@ def _refused(ask, choices, world, cuda):
     (["--find-unused-parameters"], "--find-unused-parameters needs more than one process"),
     (["--compile", "reduce-overhead", "--accumulate", "2"], "--compile reduce-overhead does not go with --accumulate"),
     (["--compile-blocks"], "--compile-blocks needs --compile"),
+    (["--compile", "--compile-blocks", "--checkpoint-activations"], "--compile-blocks does not go with --checkpoint-activations"),
     (["--compile", "max-autotune", "--accumulate", "2"], "--compile max-autotune does not go with --accumulate"),
 ])
 def test_what_is_refused_and_why(ask, argv, said):

@@ -64,6 +64,9 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
             args.resume and not (args.run_dir or os.environ.get("DLOJZ_RUN")),
         # CUDA graphs replay in fixed memory, and gradient accumulation keeps what one replay left there for the next.
         "--compile-blocks needs --compile": args.compile_blocks and not args.compile,
+        # What is computed again would change batch norm's statistics while the backward pass still needs them.
+        "--compile-blocks does not go with --checkpoint-activations: compile the whole model":
+            args.compile_blocks and args.checkpoint_activations,
         f"--compile {args.compile} does not go with --accumulate: take another mode":
             args.compile in CUDA_GRAPHS and args.accumulate > 1,
     }
