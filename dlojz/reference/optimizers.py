@@ -1,29 +1,244 @@
-"""Optimizers and learning rate schedules by name, as train.py's --optimizer and --schedule call them."""
+"""Optimizers, learning rate schedules and the learning rate finder, as train.py's switches call them.
+
+    groups = parameter_groups(net, weight_decay)                          # no decay on norms and biases
+    optimizer = make_optimizer("lamb", groups, lr, momentum, fused=False)
+    schedule = make_schedule("cosine", optimizer, lr, updates, warmup)    # to be stepped once for each update that was made
+    find_lr(net, optimizer, batches, loss_of)                             # a sweep of learning rates, on a copy
+
+LARS, LAMB, Lion and Muon are written to be read: one parameter after the other, in the order of the published algorithm.
+"""
+
+import copy  # noqa: F401
+import math
 
 import torch
 
-NAMES = ["sgd", "adamw"]
-SCHEDULES = ["constant", "onecycle", "cosine"]
+from dlojz import todo  # noqa: F401
+
+NAMES = ["sgd", "adamw", "lars", "lamb", "lion", "muon"]
+SCHEDULES = ["constant", "onecycle", "cosine", "wsd"]
+COOLDOWN = 0.2  # of all updates: those in which --schedule wsd falls to 0
 
 
 def default_lr(args, processes):
-    """SGD: 0.1 for an update from 256 images over all processes, in proportion to their number (Goyal et al. 2017,
-    arXiv:1706.02677, section 2.1). AdamW: torch's default."""
+    """For updates from ``images`` images over all processes.
+
+    SGD: 0.1 for 256 images, in proportion to their number (Goyal et al. 2017, arXiv:1706.02677, section 2.1). LARS, LAMB: with
+    the square root of their number; LAMB as You et al. 2020 (arXiv:1904.00962, untuned LAMB for ImageNet). AdamW, and Muon,
+    whose updates are scaled to be as large: torch's default. Lion: a tenth of it (Chen et al. 2023, arXiv:2302.06675, section 5).
+    """
     images = args.batch_size * args.accumulate * processes
-    return 0.1 * images / 256 if args.optimizer == "sgd" else 1e-3
+    return {"sgd": 0.1 * images / 256, "lars": (images / 256) ** 0.5, "lamb": 0.04 * (images / 32768) ** 0.5,
+            "lion": 1e-4}.get(args.optimizer, 1e-3)
 
 
-def make_optimizer(name, parameters, lr, momentum, weight_decay, fused):
+def parameter_groups(net, weight_decay):
+    """The trainable parameters of ``net`` as two groups for an optimizer: first those that decay, matrices and kernels, in their
+    order, then the rest: what batch norm scales and shifts by, and biases, all of one dimension, whose weight_decay is 0.
+
+    A weight in front of a batch norm may shrink without changing what the network computes; scales and shifts may not.
+    """
+    # >>> optimizers.groups: decay for weights of two dimensions or more, and none for the rest
+    parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
+    return [{"params": [each for each in parameters if each.ndim > 1], "weight_decay": weight_decay},
+            {"params": [each for each in parameters if each.ndim <= 1], "weight_decay": 0.0}]
+    # <<< optimizers.groups
+
+
+def make_optimizer(name, groups, lr, momentum, fused):
+    """``groups``: as `parameter_groups` makes them. ``fused``: for torch's own; the four of this file have no such kernel."""
     fused = True if fused else None  # None: torch chooses. False would mean one parameter after the other, even on a GPU
     if name == "sgd":
-        return torch.optim.SGD(parameters, lr, momentum=momentum, weight_decay=weight_decay, fused=fused)
-    return torch.optim.AdamW(parameters, lr, betas=(momentum, 0.999), weight_decay=weight_decay, fused=fused)
+        return torch.optim.SGD(groups, lr, momentum=momentum, fused=fused)
+    if name == "adamw":
+        return torch.optim.AdamW(groups, lr, betas=(momentum, 0.999), fused=fused)
+    if name == "lars":
+        return Lars(groups, lr, momentum=momentum)
+    if name == "lamb":
+        return Lamb(groups, lr, betas=(momentum, 0.999))
+    if name == "lion":
+        return Lion(groups, lr, betas=(momentum, 0.99))
+    *hidden, last = groups[0]["params"]  # the classifier's weight: one row per class, which Muon's authors leave to AdamW
+    return Muon([groups[0] | {"params": hidden, "orthogonal": True}, groups[0] | {"params": [last]}, *groups[1:]], lr,
+                betas=(momentum, 0.999))
 
 
-def make_schedule(name, optimizer, lr, updates):
-    """A schedule to step after each of ``updates`` updates (not after each batch: they differ under gradient accumulation)."""
-    if name == "onecycle":
-        return torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=updates)
+# -------------------------------------------------------------------------------------------------------------- schedules
+def share(name, update, updates, warmup=0):
+    """The fraction of --lr with which update number ``update`` is made: 0 is the first of ``updates``. A float from 0 to 1.
+
+    Warm-up: the first ``warmup`` updates rise in equal steps, from 1/warmup to 1 (Goyal et al. 2017, arXiv:1706.02677,
+    section 2.2). The rest, by ``name``: "constant" stays 1. "cosine": half a cosine, from 1 in the first of them down to 0 after
+    the last (Loshchilov and Hutter 2017, arXiv:1608.03983). "wsd", warm-up-stable-decay: 1, and in the last fifth of all updates
+    (COOLDOWN; one at least) in equal steps down to 0 after the last (Hu et al. 2024, arXiv:2404.06395).
+    """
+    # >>> optimizers.schedule: rise, then what the name says
+    if update < warmup:
+        return (update + 1) / warmup
     if name == "cosine":
-        return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, updates)
-    return torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
+        return 0.5 * (1 + math.cos(math.pi * (update - warmup) / max(1, updates - warmup)))
+    if name == "wsd":
+        return min(1.0, max(0, updates - update) / max(1, round(COOLDOWN * updates)))
+    return 1.0
+    # <<< optimizers.schedule
+
+
+def make_schedule(name, optimizer, lr, updates, warmup=0):
+    """A schedule to step after each of ``updates`` updates (not after each batch: they differ under gradient accumulation)."""
+    if name == "onecycle":  # torch's own, which warms up as well, and lets momentum fall meanwhile
+        rising = min(0.9, warmup / updates) if warmup else 0.3
+        return torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=updates, pct_start=rising)
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda update: share(name, update, updates, warmup))
+
+
+# -------------------------------------------------------------------------------------------------------- learning rate finder
+def find_lr(net, optimizer, batches, loss_of, lowest=1e-5, highest=10.0, steps=100):
+    """Trains for ``steps`` updates whose learning rate rises from ``lowest`` to ``highest`` by the same factor each time, and
+    tells what became of the loss (Smith 2017, arXiv:1506.01186). Returns a list of (rate, loss): the loss of a batch before the
+    update that was made with this rate.
+
+    ``batches``: gives a batch for each update (where it ends early, so does the sweep). ``loss_of(net, batch)``: the loss, a
+    scalar tensor. It ends after a loss that is no number, or above four times the smallest so far. All of ``optimizer``'s groups
+    get the same rate. ``net`` and ``optimizer`` stay as they are: weights, buffers, gradients, momenta, rates, training mode.
+    """
+    # >>> optimizers.finder: on a copy of both at once, so that the copied optimizer updates the copied weights
+    net, optimizer = copy.deepcopy((net, optimizer))
+    net.train()
+    found = []
+    for number, batch in zip(range(steps), batches):
+        rate = lowest * (highest / lowest) ** (number / max(1, steps - 1))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        loss = loss_of(net, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append((rate, loss.item()))
+        if not found[-1][1] <= 4 * min(loss for _, loss in found):
+            break
+    return found
+    # <<< optimizers.finder
+
+
+# ------------------------------------------------------------------------------------------------------------- optimizers
+class ByHand(torch.optim.Optimizer):
+    """Calls ``update(parameter, gradient, state, …)`` for each parameter that has a gradient, with the values of its group by
+    name. ``state``: a dict of its own for each parameter, empty at first, which is part of checkpoints."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            values = {name: value for name, value in group.items() if name in self.defaults}
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self.update(parameter, parameter.grad, self.state[parameter], **values)
+        return loss
+
+
+def kept(state, name, like):
+    """The tensor of this name in a parameter's state: as ``like``, and zeros at first."""
+    if name not in state:
+        state[name] = torch.zeros_like(like)
+    return state[name]
+
+
+class Lars(ByHand):
+    """SGD with momentum, whose learning rate is for each layer in proportion to |w| / |gradient| (You et al. 2017,
+    arXiv:1708.03888, algorithm 1). What does not decay (norms, biases) is updated as by SGD, as in its authors' experiments."""
+
+    def __init__(self, params, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust})
+
+    def update(self, w, gradient, state, lr, momentum, weight_decay, trust):
+        velocity = kept(state, "velocity", w)
+        if weight_decay:
+            of_w, of_gradient = w.norm(), gradient.norm()
+            local = torch.where((of_w > 0) & (of_gradient > 0), trust * of_w / (of_gradient + weight_decay * of_w), 1.0)
+            gradient = local * (gradient + weight_decay * w)
+        velocity.mul_(momentum).add_(gradient, alpha=lr)
+        w.sub_(velocity)
+
+
+def adam(gradient, state, betas, eps):
+    """Adam's step for a learning rate of 1 (Kingma and Ba 2015, arXiv:1412.6980, algorithm 1): mean / (sqrt(square) + eps), with
+    both corrected for their start at 0. ``state`` keeps ``steps``, ``mean`` and ``square`` of the gradients."""
+    state["steps"] = state.get("steps", 0) + 1
+    mean = kept(state, "mean", gradient).lerp_(gradient, 1 - betas[0])
+    square = kept(state, "square", gradient).lerp_(gradient * gradient, 1 - betas[1])
+    one, two = (1 - beta ** state["steps"] for beta in betas)
+    return (mean / one) / ((square / two).sqrt() + eps)
+
+
+class Lamb(ByHand):
+    """Adam's step, made as long as the weights of the layer, times lr (You et al. 2020, arXiv:1904.00962, algorithm 2). What does
+    not decay (norms, biases) is updated as by Adam, as in NVIDIA's and timm's implementations."""
+
+    def __init__(self, params, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0):
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+
+    def update(self, w, gradient, state, lr, betas, eps, weight_decay):
+        """``w``: changed in place. ``adam`` gives Adam's step r and keeps what it needs in ``state``.
+
+        Decay belongs to the step: r + weight_decay w. The trust ratio is |w| / |r + weight_decay w|, or 1 where one of the two
+        norms is 0. No ``.item()``, and no ``if`` on a tensor: that would wait for the GPU for each layer.
+        """
+        # >>> optimizers.lamb: Adam's step and the decay, by the trust ratio where there is decay
+        step = adam(gradient, state, betas, eps)
+        if weight_decay:
+            step = step + weight_decay * w
+            of_w, of_step = w.norm(), step.norm()
+            step = step * torch.where((of_w > 0) & (of_step > 0), of_w / of_step, 1.0)
+        w.sub_(lr * step)
+        # <<< optimizers.lamb
+
+
+class Lion(ByHand):
+    """The sign of a mean of gradients: one number to keep per weight, and all change by lr (Chen et al. 2023, arXiv:2302.06675,
+    program 1)."""
+
+    def __init__(self, params, lr, betas=(0.9, 0.99), weight_decay=0.0):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    def update(self, w, gradient, state, lr, betas, weight_decay):
+        mean = kept(state, "mean", w)
+        w.mul_(1 - lr * weight_decay).add_(mean.lerp(gradient, 1 - betas[0]).sign_(), alpha=-lr)
+        mean.lerp_(gradient, 1 - betas[1])
+
+
+class Muon(ByHand):
+    """Momentum, made orthogonal (Jordan et al. 2024, kellerjordan.github.io/posts/muon), for the weights of hidden layers: groups
+    with ``orthogonal``. AdamW for the rest.
+
+    As torch.optim.Muon with ``adjust_lr_fn="match_rms_adamw"`` (Liu et al. 2025, arXiv:2502.16982): updates are as large as
+    AdamW's, so that all groups share its learning rate. torch's own takes matrices alone; here, a kernel (out, in, height,
+    width) is the matrix (out, in x height x width). ``dtype``: of the products (bfloat16 on a GPU, as torch's; else float32).
+    """
+
+    def __init__(self, params, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, dtype=None):
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "orthogonal": False,
+                                  "dtype": dtype})
+
+    def update(self, w, gradient, state, lr, betas, eps, weight_decay, orthogonal, dtype):
+        w.mul_(1 - lr * weight_decay)
+        if not orthogonal or w.ndim < 2:
+            w.sub_(lr * adam(gradient, state, betas, eps))
+            return
+        mean = kept(state, "mean", gradient).lerp_(gradient, 1 - betas[0])
+        ahead = gradient.lerp(mean, betas[0]).flatten(1)  # Nesterov's momentum
+        step = orthogonalized(ahead.to(dtype or (torch.bfloat16 if w.is_cuda else torch.float32)))
+        w.add_(step.reshape(w.shape), alpha=-lr * 0.2 * math.sqrt(max(ahead.shape)))
+
+
+def orthogonalized(matrix, steps=5):
+    """A matrix with the singular vectors of ``matrix``, whose singular values are near 1 (from 0.7 to 1.2), by Newton and Schulz:
+    each step makes a polynomial of them, by products of matrices alone."""
+    wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    wide = wide / wide.norm().clamp(min=1e-7)  # no singular value is above 1
+    for _ in range(steps):
+        gram = wide @ wide.T
+        wide = torch.addmm(wide, torch.addmm(gram, gram, gram, beta=-4.7750, alpha=2.0315), wide, beta=3.4445)
+    return wide if matrix.shape[0] <= matrix.shape[1] else wide.T

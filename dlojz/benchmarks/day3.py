@@ -1,0 +1,419 @@
+"""What optimizers cost and how many steps they take, kept small in docs/results/ beside the page that quotes it.
+
+    python -m dlojz.benchmarks.day3 update batches        on a GPU; with --seconds: the most that `batches` may take
+    python -m dlojz.benchmarks.day3 --page                the tables of docs/day3.md anew, from what is kept
+
+``update``: the update of 100 million parameters, by optimizer and implementation, against the time that its bytes need.
+``batches``: steps to a training loss against the batch size, for each optimizer at its best learning rate, with three seeds. The
+learning rate is searched at 512 images; for other batch sizes it follows the rules of scaling, with and without warm-up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import json
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..system import paths, suggest
+from . import day2
+
+PAGE = paths.PACKAGE.parent / "docs" / "day3.md"
+BATCHES = (128, 512, 2048, 8192, 32768)
+SEARCHED = 512  # the batch size at which the learning rate is searched
+TARGETS = (1.5, 1.0, 0.5)  # training losses; the search goes by the last
+SEEDS = (1, 2, 3)
+FIRST = {"sgd": 0.2, "adamw": 4e-3, "lamb": 2e-2, "lion": 1e-3, "muon": 8e-3}  # where the search begins, at SEARCHED
+RULES = {"same": 0.0, "sqrt": 0.5, "linear": 1.0}  # lr in proportion to the batch size to this power
+WARMUP = 10  # updates, where there is a warm-up
+WARMED = 2048  # the smallest batch that is tried with and without
+MEAN_OVER = 2048  # images: the training loss is a mean over so many, or over one batch
+DECAY = 5e-4
+MOMENTUM = 0.9
+
+
+def reference():
+    """The kit's optimizers.py."""
+    file = paths.PACKAGE / "reference" / "optimizers.py"
+    spec = importlib.util.spec_from_file_location("optimizers", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# ------------------------------------------------------------------------------------------------------- the update's cost
+IMPLEMENTATIONS = {"for-loop": {"foreach": False, "fused": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
+
+
+def makers(optimizers) -> Iterator[tuple[str, str, int, Callable]]:
+    """Optimizer, implementation, bytes that it has to move per parameter at least, and a function of parameters that makes it."""
+    import torch
+
+    groups = [("sgd, no momentum", 12, lambda p, **how: torch.optim.SGD(p, 1e-6, **how)),
+              ("sgd", 20, lambda p, **how: torch.optim.SGD(p, 1e-6, momentum=MOMENTUM, **how)),
+              ("adamw", 28, lambda p, **how: torch.optim.AdamW(p, 1e-6, **how))]
+    for name, moved, make in groups:
+        for said, how in IMPLEMENTATIONS.items():
+            yield name, said, moved, lambda p, make=make, how=how: make(p, **how)
+    for name, moved in (("lars", 20), ("lamb", 28), ("lion", 20), ("muon", 20)):
+        yield name, "by hand", moved, lambda p, name=name: optimizers.make_optimizer(
+            name, [{"params": [w for w in p if w.ndim > 1], "weight_decay": 0.01},
+                   {"params": [w for w in p if w.ndim <= 1], "weight_decay": 0.0}], 1e-6, MOMENTUM, False)
+
+
+def update(device, parameters: int, done=lambda rows: None) -> list[dict]:
+    """Times an update of matrices of 1024 x 1024, each with a vector of 1024, by each optimizer: the median of several."""
+    import torch
+
+    side = 1024 if parameters >= 2**24 else 256
+    count = max(1, round(parameters / (side * side + side)))
+    bandwidth = copied_bytes_per_second(device)
+    rows = []
+    for name, said, moved, make in makers(reference()):
+        weights = [torch.nn.Parameter(torch.randn(shape, device=device)) for _ in range(count) for shape in ((side, side), (side,))]
+        total = sum(w.numel() for w in weights)
+        row = {"optimizer": name, "implementation": said, "parameters": total, "at_least_ms": moved * total / bandwidth * 1000,
+               "bandwidth": bandwidth}
+        try:
+            for w in weights:
+                w.grad = torch.randn_like(w)
+            optimizer = make(weights)
+            seconds = timed(optimizer.step, device)
+            state = [value for of in optimizer.state.values() for value in of.values() if isinstance(value, torch.Tensor)]
+            row |= {"ms": seconds * 1000, "state_bytes_per_parameter": sum(each.numel() * each.element_size() for each in state
+                                                                           if each.numel() > 1) / total}
+        except (RuntimeError, TypeError) as error:  # an older torch, or no memory
+            row |= {"ms": None, "error": str(error).split("\n")[0][:200]}
+        rows.append(row)
+        print(f"{name:<18}{said:<10}{row['ms'] or math.nan:>10.3f} ms, {row['at_least_ms']:.3f} at least", flush=True)
+        done(rows)
+        del weights
+    return rows
+
+
+def copied_bytes_per_second(device) -> float:
+    """What a copy within the device's memory moves: bytes read and written."""
+    import torch
+
+    numbers = 2**28 if device.type == "cuda" else 2**24
+    here, there = torch.empty(numbers, device=device), torch.empty(numbers, device=device)
+    return 2 * 4 * numbers / timed(lambda: there.copy_(here), device)
+
+
+def timed(function: Callable, device, repeat: int = 15, most: float = 2.0) -> float:
+    """Seconds of a call: the median of ``repeat``, or of as many as fit into ``most`` seconds, after three that do not count."""
+    import torch
+
+    wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    found, began = [], time.perf_counter()
+    for number in range(3 + repeat):
+        wait()
+        at = time.perf_counter()
+        function()
+        wait()
+        if number >= 3:
+            found.append(time.perf_counter() - at)
+        if found and time.perf_counter() > began + most:
+            break
+    return statistics.median(found)
+
+
+# ------------------------------------------------------------------------------------------------- steps against the batch size
+class Passes:
+    """The forward and backward pass for one batch size; on a GPU one CUDA graph, so that the host is not what is measured."""
+
+    def __init__(self, net, batch: int, device):
+        import torch
+
+        self.net, self.device = net, device
+        last = {"memory_format": torch.channels_last}
+        self.images = torch.zeros(batch, 3, 32, 32, device=device).contiguous(**last)
+        self.labels = torch.zeros(batch, dtype=torch.int64, device=device)
+        self.graph = None
+        if device.type != "cuda":
+            return
+        beside = torch.cuda.Stream()
+        beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(beside):
+            for _ in range(3):
+                self._compute()
+        torch.cuda.current_stream().wait_stream(beside)
+        net.zero_grad(set_to_none=True)  # so that a replay writes gradients and does not add to them
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.loss = self._compute()
+
+    def _compute(self):
+        import torch
+
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda", cache_enabled=False):
+            outputs = self.net(self.images)
+        loss = torch.nn.functional.cross_entropy(outputs.float(), self.labels)
+        loss.backward()
+        return loss
+
+    def __call__(self, images, labels):
+        from ..data import normalize
+
+        self.images.copy_(normalize(images))
+        self.labels.copy_(labels)
+        if self.graph is None:
+            self.net.zero_grad()
+            return self._compute().detach()
+        self.graph.replay()
+        return self.loss.detach().clone()
+
+
+@dataclass
+class Bench:
+    """Images on the device, and a net whose weights each run begins anew."""
+
+    device: object
+    pool: int
+    until: float  # time.monotonic() at which nothing new begins
+    optimizers: object = field(default_factory=reference)
+    passes: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        import torch
+
+        from ..data import small
+        from ..training.small_resnet import SmallResNet
+
+        self.images, self.labels = small.drawn(self.pool, 7, self.device)
+        self.starts = {}
+        for seed in SEEDS:
+            torch.manual_seed(seed)
+            self.starts[seed] = SmallResNet().state_dict()
+        self.net = SmallResNet().to(self.device, memory_format=torch.channels_last).train()
+
+    def losses(self, name: str, batch: int, lr: float, warmup: int, seed: int, most: int) -> list[float]:
+        """The training loss of each step until the last of TARGETS, ``most`` steps, or what will not come back."""
+        import torch
+
+        if batch not in self.passes:
+            self.passes.clear()  # the memory of one graph at a time
+            self.passes[batch] = Passes(self.net, batch, self.device)
+        compute = self.passes[batch]
+        self.net.load_state_dict(self.starts[seed])
+        optimizer = self.optimizers.make_optimizer(name, self.optimizers.parameter_groups(self.net, DECAY), lr, MOMENTUM,
+                                                   self.device.type == "cuda")
+        generator = torch.Generator(self.device).manual_seed(seed)
+        every, waiting, found = max(1, MEAN_OVER // batch), [], []
+        for step in range(most):
+            if step * batch % self.pool < batch:
+                order = torch.randperm(self.pool, generator=generator, device=self.device)
+            first = step * batch % max(1, self.pool - batch + 1)
+            index = order[first : first + batch]
+            loss = compute(self.images[index], self.labels[index])
+            for group in optimizer.param_groups:
+                group["lr"] = lr * self.optimizers.share("constant", step, most, warmup)
+            optimizer.step()
+            waiting.append(loss)
+            if len(waiting) == every or step == most - 1:
+                found += torch.stack(waiting).tolist()
+                waiting = []
+                mean = smoothed(found, batch)[-1]
+                if mean <= TARGETS[-1] or not mean < 20 or (step > 60 and mean > 3):
+                    break
+        return found
+
+
+def smoothed(losses: list[float], batch: int) -> list[float]:
+    """Each loss as the mean over the last MEAN_OVER images."""
+    over = max(1, MEAN_OVER // batch)
+    sums = list(itertools.accumulate(losses, initial=0.0))
+    return [(sums[at] - sums[max(0, at - over)]) / min(at, over) for at in range(1, len(sums))]
+
+
+def reached(losses: list[float], batch: int) -> dict[str, int | None]:
+    """After how many steps each of TARGETS was reached; None where it was not."""
+    means, over = smoothed(losses, batch), max(1, MEAN_OVER // batch)
+    return {f"{target:g}": next((at for at, mean in enumerate(means, 1) if at >= over and mean <= target), None)
+            for target in TARGETS}
+
+
+def batches(device, pool: int, sizes: tuple[int, ...], seconds: float, most: int, done=lambda rows: None) -> list[dict]:
+    """A row for each run: optimizer, batch, lr, rule, warmup, seed, steps to each target, and of the best a short curve."""
+    began = time.monotonic()
+    bench, rows, best = Bench(device, pool, began + seconds), [], {}
+
+    def tried(name, batch, lr, rule, warmup, seed, cap) -> int | None:
+        at = time.monotonic()
+        losses = bench.losses(name, batch, lr, warmup, seed, cap)
+        steps = reached(losses, batch)
+        rows.append({"optimizer": name, "batch": batch, "lr": lr, "rule": rule, "warmup": warmup, "seed": seed, "steps": steps,
+                     "ran": len(losses), "curve": thinned(smoothed(losses, batch))})
+        row = rows[-1]
+        print(f"{time.monotonic() - began:6.1f} s  {name:<6}{batch:>6}  lr {lr:<9.4g}{rule:<7}warm-up {warmup:<3}seed {seed}  "
+              f"{steps}  {len(losses)} steps, {(time.monotonic() - at) / max(1, len(losses)) * 1000:.2f} ms each", flush=True)
+        done(rows)
+        found = steps[f"{TARGETS[-1]:g}"]
+        known = best.get((name, batch))
+        if seed == SEEDS[0] and (known is None or score(row) < score(known)):
+            best[name, batch] = row
+        return found
+
+    searched = SEARCHED if SEARCHED in sizes else sizes[0]
+    for name, lr in FIRST.items():  # uphill from the first guess, by factors of 2
+        for way in (2.0, 0.5):
+            rate = lr if way == 2.0 else lr / 2
+            while time.monotonic() < bench.until:
+                before = best.get((name, searched))
+                cap = most if before is None else min(most, before["ran"] + 8)
+                tried(name, searched, rate, "search", 0, SEEDS[0], cap)
+                if before is not None and best[name, searched] is before:
+                    break
+                rate *= way
+            if way == 2.0 and best[name, searched]["lr"] != lr:
+                break
+    for batch in sorted(sizes, key=lambda size: (size > searched, size)):
+        for name in FIRST:
+            if batch == searched or (name, searched) not in best:
+                continue
+            lr = best[name, searched]["lr"]
+            for rule, warmup in itertools.product(RULES, (0, WARMUP) if batch >= WARMED else (0,)):
+                if time.monotonic() > bench.until:
+                    break
+                known, smaller = best.get((name, batch)), best.get((name, searched))
+                usual = smaller["ran"] * (8 if batch < searched else 1) + WARMUP
+                cap = min(most, known["ran"] + 1 if known and known["steps"][f"{TARGETS[-1]:g}"] else usual)
+                tried(name, batch, lr * (batch / searched) ** RULES[rule], rule, warmup, SEEDS[0], cap)
+    for batch, seed, name in itertools.product(sorted(sizes), SEEDS[1:], FIRST):
+        if (name, batch) in best and time.monotonic() < bench.until:
+            row = best[name, batch]
+            tried(name, batch, row["lr"], row["rule"], row["warmup"], seed, min(most, 3 * row["ran"] + 20))
+    kept = {(name, batch): (row["lr"], row["warmup"]) for (name, batch), row in best.items()}
+    for row in rows:
+        row["best"] = kept.get((row["optimizer"], row["batch"])) == (row["lr"], row["warmup"])
+        if not row["best"]:
+            row.pop("curve")
+    done(rows)
+    return rows
+
+
+def score(row: dict) -> tuple:
+    """Smaller is better: steps to the hardest target, or how far a run came."""
+    steps = row["steps"][f"{TARGETS[-1]:g}"]
+    low = min((loss for _, loss in row["curve"] if math.isfinite(loss)), default=math.inf)
+    return (0, steps) if steps else (1, low)
+
+
+def thinned(means: list[float], points: int = 24) -> list[list]:
+    """(step, loss), of so many steps at most."""
+    step = max(1, -(-len(means) // points))
+    at = sorted({*range(step, len(means) + 1, step), len(means)} - {0})
+    return [[number, round(means[number - 1], 3)] for number in at]
+
+
+# ---------------------------------------------------------------------------------------------------------------- the page
+def described(suite: str, device, rows: list[dict], **more) -> dict:
+    from ..system import machine
+
+    told = machine.describe(device)
+    hardware = {name: value for name, value in told["machine"].items() if name not in ("host", "gpu_uuid")}
+    return {"suite": suite, "date": time.strftime("%Y-%m-%d", time.gmtime()), **more, "processes": 1, "machine": hardware,
+            "versions": told["versions"], "rows": rows}
+
+
+def page(text: str, folder: Path) -> str:
+    """The page with the tables of these suites made anew, as `day2.page` has it; tables of others stay."""
+    def tables(match) -> str:
+        if match[2] not in TABLES:
+            return match[0]
+        made = [table(json.loads(file.read_text(encoding="utf-8"))) for file in sorted(folder.glob(f"{match[2]}-*.json"))]
+        return match[1] + "\n".join(made or ["Not measured yet.\n"]) + match[3]
+
+    return day2.MARK.sub(tables, text)
+
+
+def table(found: dict) -> str:
+    hardware, versions = found["machine"], found["versions"]
+    on = hardware.get("gpu") or hardware.get("cpu")
+    head, rows, said = TABLES[found["suite"]](found)
+    lines = [f"{on}, torch {versions.get('torch')}, {found['date']}: {said}.", "", f"| {' | '.join(head)} |",
+             f"| --- |{' ---: |' * (len(head) - 1)}", *(f"| {' | '.join(row)} |" for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def table_of_updates(found: dict) -> tuple[list[str], list[list[str]], str]:
+    rows = [[f"{r['optimizer']}, {r['implementation']}", f"{r['ms']:.2f}" if r["ms"] else r.get("error", "-"),
+             f"{r['at_least_ms']:.2f}", f"{r['ms'] / r['at_least_ms']:.1f}" if r["ms"] else "-",
+             f"{r['state_bytes_per_parameter']:.0f}" if r["ms"] else "-"] for r in found["rows"]]
+    one = found["rows"][0]
+    said = f"{one['parameters'] / 1e6:.1f} million parameters in float32, {one['bandwidth'] / 1e12:.2f} TB/s in a copy"
+    return ["optimizer", "ms per update", "ms at least, by its bytes", "ratio", "bytes of state per parameter"], rows, said
+
+
+def table_of_batches(found: dict) -> tuple[list[str], list[list[str]], str]:
+    target, made = f"{TARGETS[-1]:g}", []
+    sizes = sorted({r["batch"] for r in found["rows"]})
+    for name in FIRST:
+        cells = [name]
+        for batch in sizes:
+            best = [r for r in found["rows"] if r["best"] and (r["optimizer"], r["batch"]) == (name, batch)]
+            steps = sorted(r["steps"][target] or math.inf for r in best)
+            if not best:
+                cells.append("-")
+            elif steps[-1] == math.inf:
+                cells.append(f"not in {max(r['ran'] for r in best)}")
+            else:
+                r = best[0]
+                spread = f"{steps[0]} to {steps[-1]}" if len(steps) > 1 and steps[0] != steps[-1] else f"{steps[0]}"
+                cells.append(f"{spread} (lr {r['lr']:.2g}{', warm-up' if r['warmup'] else ''})")
+        made.append(cells)
+    said = (f"small_resnet, the set `tiny`; steps to a training loss of {target}, the lowest and the highest of "
+            f"{len(SEEDS)} seeds, at the best learning rate found")
+    return ["optimizer", *(f"{size:,} images" for size in sizes)], made, said
+
+
+TABLES = {"update": table_of_updates, "batches": table_of_batches}
+
+
+def main(argv=None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m dlojz.benchmarks.day3", description=__doc__.split("\n")[0])
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"any of {', '.join(TABLES)}")
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
+    parser.add_argument("--parameters", type=int, default=100_000_000, help="for update (%(default)s)")
+    parser.add_argument("--pool", type=int, default=2**19, help="for batches: images to draw (%(default)s)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=BATCHES, help="for batches: images of a batch (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=120, help="for batches: no run begins later than that (%(default)s)")
+    parser.add_argument("--steps", type=int, default=3000, help="for batches: the most of a run (%(default)s)")
+    parser.add_argument("--out", type=Path, default=day2.RESULTS, help="where to keep what was measured (%(default)s)")
+    parser.add_argument("--page", action="store_true", help="write the tables of docs/day3.md again, and measure nothing")
+    args = parser.parse_args(argv)
+    if unknown := [name for name in args.suites if name not in TABLES]:
+        parser.error(f"there is no suite {unknown[0]!r}: {suggest.hint(unknown[0], TABLES)}Expected are {', '.join(TABLES)}")
+    if args.page:
+        PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), args.out), encoding="utf-8")
+        return 0
+    if not args.suites:
+        parser.error(f"name a suite: {', '.join(TABLES)}")
+    import torch
+
+    device = torch.device("cuda" if args.device == "auto" and torch.cuda.is_available() else args.device.replace("auto", "cpu"))
+    failed = 0
+    for suite in args.suites:
+        def done(rows, suite=suite):
+            return day2.keep(described(suite, device, rows), args.out)
+
+        try:
+            if suite == "update":
+                update(device, args.parameters, done)
+            else:
+                batches(device, args.pool, tuple(args.sizes), args.seconds, args.steps, done)
+        except Exception as error:  # the other suite may be well
+            failed += 1
+            print(f"{suite}: {type(error).__name__}: {error}", file=sys.stderr)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
