@@ -77,7 +77,8 @@ def update(device, parameters: int, done=lambda rows: None) -> list[dict]:
     bandwidth = copied_bytes_per_second(device)
     rows = []
     for name, said, moved, make in makers(reference()):
-        weights = [torch.nn.Parameter(torch.randn(shape, device=device)) for _ in range(count) for shape in ((side, side), (side,))]
+        shapes = [(side, side), (side,)] * count
+        weights = [torch.nn.Parameter(torch.randn(shape, device=device)) for shape in shapes]
         total = sum(w.numel() for w in weights)
         row = {"optimizer": name, "implementation": said, "parameters": total, "at_least_ms": moved * total / bandwidth * 1000,
                "bandwidth": bandwidth}
@@ -192,6 +193,7 @@ class Bench:
         for seed in SEEDS:
             torch.manual_seed(seed)
             self.starts[seed] = SmallResNet().state_dict()
+        torch.backends.cudnn.benchmark = True
         self.net = SmallResNet().to(self.device, memory_format=torch.channels_last).train()
 
     def losses(self, name: str, batch: int, lr: float, warmup: int, seed: int, most: int) -> list[float]:

@@ -24,7 +24,6 @@ from ..system.errors import DataError, UsageError
 
 SIZE = 32
 NAMES = ("tiny", "cifar10")
-SHAPES = ("disc", "ring", "square", "triangle", "cross", "star", "half disc", "bars", "frame", "three dots")
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 IMAGES = {True: 50_000, False: 6_000}  # of tiny, for training: with a GPU, without
 VALIDATION = {True: 10_000, False: 1_000}
@@ -32,8 +31,8 @@ AT_ONCE = 1_000  # images that are drawn or resized at a time
 EDGE = 4  # pixels by which a training image is shifted at most
 ARCHIVE, FOLDER = "cifar-10-python.tar.gz", "cifar-10-batches-py"
 BATCHES = {"train": [f"data_batch_{number}" for number in range(1, 6)], "val": ["test_batch"]}
-NOT_THERE = (f"expected the folder {FOLDER} or the archive {ARCHIVE} (cs.toronto.edu/~kriz/cifar.html), in the site's data folder "
-             "(`data` in its file) or as --data PATH; download it where you may, not in a job; `--data tiny` needs no files")
+NOT_THERE = (f"expected the folder {FOLDER} or the archive {ARCHIVE} (cs.toronto.edu/~kriz/cifar.html), in the site's data "
+             "folder (`data` in its file) or as --data PATH; download it where you may, not in a job; `--data tiny` needs no files")
 
 
 class SmallImages(Dataset):
@@ -83,7 +82,7 @@ def dataset(source: str | Path, split: str, image_size: int, seed: int = 0, tran
     if str(source) == "tiny":
         gpu = sites.has_gpu()
         count = (IMAGES if training else VALIDATION)[gpu]
-        return SmallImages(*drawn(count, 1 if training else 2), SHAPES, "tiny", training, image_size, seed, transform)
+        return SmallImages(*drawn(count, 1 if training else 2), tuple(SHAPES), "tiny", training, image_size, seed, transform)
     place = find_cifar10() if str(source) == "cifar10" else Path(source)
     return SmallImages(*cifar10(place, split), CIFAR10, place, training, image_size, seed, transform)
 
@@ -92,14 +91,14 @@ def dataset(source: str | Path, split: str, image_size: int, seed: int = 0, tran
 def is_cifar10(source: str | Path) -> bool:
     """Whether this path holds CIFAR-10 as its authors give it."""
     path = Path(source)
-    return path.is_file() and path.name.endswith((".tar.gz", ".tgz", ".tar")) or (path / BATCHES["val"][0]).is_file()
+    return (path.is_file() and path.name.endswith((".tar.gz", ".tgz", ".tar"))) or (path / BATCHES["val"][0]).is_file()
 
 
 def find_cifar10() -> Path:
     """The folder or archive of CIFAR-10 in the data folder of the site in use. Raises UsageError where there is none."""
     folder = sites.current().data_folder()
     if folder is None or not folder.is_dir():
-        where = f"there is no folder {folder}" if folder else f"the site {sites.current().name} names no data folder that is set here"
+        where = f"there is no folder {folder}" if folder else f"the site {sites.current().name} names no data folder"
         raise UsageError(f"--data cifar10: {where}; {NOT_THERE}")
     try:
         near = [folder, *(Path(entry.path) for entry in os.scandir(folder)
@@ -113,7 +112,7 @@ def find_cifar10() -> Path:
 
 
 def cifar10(place: Path, split: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images, uint8 (N, 3, 32, 32), and labels, int64, from the authors' folder or archive. Raises DataError where it is damaged."""
+    """Images, uint8 (N, 3, 32, 32), and labels, int64, from the authors' folder or archive. Raises DataError."""
     images, labels = [], []
     try:
         for batch in _batches(place, BATCHES[split]):
@@ -195,21 +194,39 @@ def _draw(labels: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 def _distance(labels: torch.Tensor, u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     """How far each pixel is outside of its image's shape (below 0: inside), in units of the shape's size; (count, 32, 32)."""
     out = torch.empty_like(u)
-    for label, name in enumerate(SHAPES):
+    for label, shape in enumerate(SHAPES.values()):
         of = labels == label
-        a, b = u[of], v[of]
-        radius, angle = (a * a + b * b).sqrt(), torch.atan2(b, a)
-        square = torch.maximum(a.abs(), b.abs())
-        out[of] = {
-            "disc": lambda: radius - 0.85,
-            "ring": lambda: (radius - 0.75).abs() - 0.2,
-            "square": lambda: square - 0.75,
-            "triangle": lambda: torch.maximum(a.abs() * 0.866 + b * 0.5, -b) - 0.5,
-            "cross": lambda: torch.minimum(torch.maximum(a.abs() - 0.9, b.abs() - 0.27), torch.maximum(a.abs() - 0.27, b.abs() - 0.9)),
-            "star": lambda: radius - 0.65 - 0.3 * (5 * angle).cos(),
-            "half disc": lambda: torch.maximum(radius - 0.9, b),
-            "bars": lambda: torch.maximum(square - 0.85, 0.2 - (torch.remainder(a, 0.57) - 0.285).abs()),
-            "frame": lambda: (square - 0.65).abs() - 0.18,
-            "three dots": lambda: ((torch.remainder(angle, 2 * math.pi / 3) - math.pi / 3).abs() * radius).hypot(radius - 0.6) - 0.32,
-        }[name]()
+        out[of] = shape(u[of], v[of])
     return out
+
+
+def _radius(x, y):
+    return (x * x + y * y).sqrt()
+
+
+def _square(x, y):
+    return torch.maximum(x.abs(), y.abs())
+
+
+def _box(x, y, width, height):
+    return torch.maximum(x.abs() - width, y.abs() - height)
+
+
+def _dots(x, y):
+    third = 2 * math.pi / 3
+    aside = (torch.remainder(torch.atan2(y, x), third) - third / 2).abs() * _radius(x, y)
+    return aside.hypot(_radius(x, y) - 0.6) - 0.32
+
+
+SHAPES = {
+    "disc": lambda x, y: _radius(x, y) - 0.85,
+    "ring": lambda x, y: (_radius(x, y) - 0.75).abs() - 0.2,
+    "square": lambda x, y: _square(x, y) - 0.75,
+    "triangle": lambda x, y: torch.maximum(x.abs() * 0.866 + y * 0.5, -y) - 0.5,
+    "cross": lambda x, y: torch.minimum(_box(x, y, 0.9, 0.27), _box(x, y, 0.27, 0.9)),
+    "star": lambda x, y: _radius(x, y) - 0.65 - 0.3 * (5 * torch.atan2(y, x)).cos(),
+    "half disc": lambda x, y: torch.maximum(_radius(x, y) - 0.9, y),
+    "bars": lambda x, y: torch.maximum(_square(x, y) - 0.85, 0.2 - (torch.remainder(x, 0.57) - 0.285).abs()),
+    "frame": lambda x, y: (_square(x, y) - 0.65).abs() - 0.18,
+    "three dots": _dots,
+}

@@ -8,7 +8,7 @@
 LARS, LAMB, Lion and Muon are written to be read: one parameter after the other, in the order of the published algorithm.
 """
 
-import copy  # noqa: F401
+import copy
 import math
 
 import torch

@@ -1,4 +1,4 @@
-"""A ResNet for images of 32 pixels, small enough for a laptop: `--model small_resnet`, the default with `--data tiny` and cifar10.
+"""A ResNet for images of 32 pixels, small enough for a laptop: `--model small_resnet`, the default of `--data tiny`, cifar10.
 
 Importing this file makes it one of torchvision's models.
 """
