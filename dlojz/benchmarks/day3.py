@@ -247,7 +247,7 @@ def batches(device, pool: int, sizes: tuple[int, ...], seconds: float, most: int
     began = time.monotonic()
     bench, rows, best = Bench(device, pool, began + seconds), [], {}
 
-    def tried(name, batch, lr, rule, warmup, seed, cap) -> int | None:
+    def tried(name, batch, lr, rule, warmup, seed, cap) -> None:
         at = time.monotonic()
         losses = bench.losses(name, batch, lr, warmup, seed, cap)
         steps = reached(losses, batch)
@@ -256,12 +256,10 @@ def batches(device, pool: int, sizes: tuple[int, ...], seconds: float, most: int
         row = rows[-1]
         print(f"{time.monotonic() - began:6.1f} s  {name:<6}{batch:>6}  lr {lr:<9.4g}{rule:<7}warm-up {warmup:<3}seed {seed}  "
               f"{steps}  {len(losses)} steps, {(time.monotonic() - at) / max(1, len(losses)) * 1000:.2f} ms each", flush=True)
-        done(rows)
-        found = steps[f"{TARGETS[-1]:g}"]
         known = best.get((name, batch))
         if seed == SEEDS[0] and (known is None or score(row) < score(known)):
             best[name, batch] = row
-        return found
+        done(marked(rows, best))
 
     searched = SEARCHED if SEARCHED in sizes else sizes[0]
     for name, lr in FIRST.items():  # uphill from the first guess, by factors of 2
@@ -274,7 +272,7 @@ def batches(device, pool: int, sizes: tuple[int, ...], seconds: float, most: int
                 if before is not None and best[name, searched] is before:
                     break
                 rate *= way
-            if way == 2.0 and best[name, searched]["lr"] != lr:
+            if way == 2.0 and (name, searched) in best and best[name, searched]["lr"] != lr:
                 break
     for batch in sorted(sizes, key=lambda size: (size > searched, size)):
         for name in FIRST:
@@ -292,13 +290,14 @@ def batches(device, pool: int, sizes: tuple[int, ...], seconds: float, most: int
         if (name, batch) in best and time.monotonic() < bench.until:
             row = best[name, batch]
             tried(name, batch, row["lr"], row["rule"], row["warmup"], seed, min(most, 3 * row["ran"] + 20))
+    return marked(rows, best)
+
+
+def marked(rows: list[dict], best: dict) -> list[dict]:
+    """Each row with whether it is a run with the best learning rate of its optimizer and batch size; only those keep curves."""
     kept = {(name, batch): (row["lr"], row["warmup"]) for (name, batch), row in best.items()}
-    for row in rows:
-        row["best"] = kept.get((row["optimizer"], row["batch"])) == (row["lr"], row["warmup"])
-        if not row["best"]:
-            row.pop("curve")
-    done(rows)
-    return rows
+    found = [row | {"best": kept.get((row["optimizer"], row["batch"])) == (row["lr"], row["warmup"])} for row in rows]
+    return [row if row["best"] else {name: value for name, value in row.items() if name != "curve"} for row in found]
 
 
 def score(row: dict) -> tuple:

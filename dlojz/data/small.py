@@ -32,7 +32,7 @@ EDGE = 4  # pixels by which a training image is shifted at most
 ARCHIVE, FOLDER = "cifar-10-python.tar.gz", "cifar-10-batches-py"
 BATCHES = {"train": [f"data_batch_{number}" for number in range(1, 6)], "val": ["test_batch"]}
 NOT_THERE = (f"expected the folder {FOLDER} or the archive {ARCHIVE} (cs.toronto.edu/~kriz/cifar.html), in the site's data "
-             "folder (`data` in its file) or as --data PATH; download it where you may, not in a job; `--data tiny` needs no files")
+             "folder (`data` in its file) or as --data PATH; download it where you may, not in a job. `--data tiny` needs none")
 
 
 class SmallImages(Dataset):
