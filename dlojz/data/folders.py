@@ -33,7 +33,7 @@ from ..system.errors import DataError, UsageError
 from ..system.shown import apart, say
 from ..training import records
 from ..training.distributed import Processes
-from . import photos
+from . import photos, small
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 LAYOUT = "expected DIR/train/CLASS/*.jpg and DIR/val/CLASS/*.jpg, with the same classes in both"
@@ -57,11 +57,14 @@ warnings.filterwarnings("ignore", module=r"PIL\.TiffImagePlugin")
 
 def dataset(
     source: str | Path, split: str, image_size: int, seed: int = 0, repeat: int = 1, transform: Callable | None = None
-) -> ImageFolder:
-    """The ``split`` ("train" or "val") of a folder, or of ``photos``, which is drawn first where it isn't there yet.
+) -> ImageFolder | small.SmallImages:
+    """The ``split`` ("train" or "val") of a folder, or of ``photos``, which is drawn first where it isn't there yet; of ``tiny``,
+    ``cifar10`` or the files of the latter, images of 32 pixels in memory (`small`), without ``repeat``.
 
     Raises UsageError where the folder isn't laid out as train/CLASS/*.jpg and val/CLASS/*.jpg.
     """
+    if small.is_small(source):
+        return small.dataset(source, split, image_size, seed, transform)
     folder = photos.folder() if str(source) == "photos" else paths.given(source, "photos")
     return ImageFolder(folder, split, image_size, seed, repeat, transform)
 
@@ -365,6 +368,20 @@ class random_batches:
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         return itertools.repeat(self.batch, self.steps)
+
+
+def defaults(source: str | Path) -> dict:
+    """What train.py's switches are by default where its images are these: a model and a size for images of 32 pixels."""
+    if not small.is_small(source):
+        return {}
+    from ..training import small_resnet
+
+    return {"model": small_resnet.NAME, "image_size": small.SIZE}
+
+
+def endless(loader) -> Iterator:
+    """The batches of a loader, epoch after epoch."""
+    return itertools.chain.from_iterable(itertools.repeat(loader))
 
 
 def part(dataset: Dataset, procs: Processes, limit: int | None = None) -> Subset:

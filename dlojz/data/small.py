@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch.nn.functional import interpolate, pad
+from torch.nn.functional import interpolate
 from torch.utils.data import Dataset
 
 from ..system import sites
@@ -50,7 +50,7 @@ class SmallImages(Dataset):
         if image_size != SIZE:
             self.images = torch.cat([interpolate(part, (image_size, image_size), mode="bilinear", antialias=True)
                                      for part in images.split(AT_ONCE)])
-        self.edge = EDGE * image_size // SIZE
+        self.edge, self.places = EDGE * image_size // SIZE, torch.arange(image_size)
 
     def set_epoch(self, epoch: int) -> None:
         """Other shifts from here on."""
@@ -66,9 +66,8 @@ class SmallImages(Dataset):
         if not self.training:
             return image, label
         rng = random.Random((self.seed << 80) + (int(self._epoch) << 48) + int(index))
-        size, (x, y) = image.shape[-1], (rng.randint(0, 2 * self.edge) for _ in "xy")
-        image = pad(image[None].float(), (self.edge,) * 4, mode="replicate")[0, :, y : y + size, x : x + size].to(torch.uint8)
-        image = image.flip(-1) if rng.random() < 0.5 else image
+        across, down = ((self.places + rng.randint(-self.edge, self.edge)).clamp(0, len(self.places) - 1) for _ in "xy")
+        image = image[:, down][:, :, across.flip(0) if rng.random() < 0.5 else across]
         if self.transform is None:
             return image, label
         with torch.random.fork_rng(devices=[]):
@@ -88,6 +87,11 @@ def dataset(source: str | Path, split: str, image_size: int, seed: int = 0, tran
 
 
 # ---------------------------------------------------------------------------------------------------------------- CIFAR-10
+def is_small(source: str | Path) -> bool:
+    """Whether `dataset` knows these images."""
+    return str(source) in NAMES or is_cifar10(source)
+
+
 def is_cifar10(source: str | Path) -> bool:
     """Whether this path holds CIFAR-10 as its authors give it."""
     path = Path(source)

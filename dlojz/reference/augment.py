@@ -46,6 +46,17 @@ def on_device(args, classes, rank):
     return Mixer(args, classes, rank) if args.augment in ("mixup", "cutmix-loop", "cutmix") else None
 
 
+def shrunk(images, args, step, total_steps):
+    """With --progressive, float images (B, 3, H, W), resized on the device: a quarter of the steps at 1/2 of --image-size, one at
+    2/3 and one at 5/6 (in multiples of 8 pixels), the last at full size. ``step``: how many are done. A network of
+    convolutions that ends in a mean takes any size (Howard 2018, fast.ai/posts/2018-08-10-fastai-diu-imagenet.html)."""
+    part = min(3, 4 * step // total_steps)
+    size = 8 * max(1, round(args.image_size * (3 + part) / 6 / 8))
+    if not args.progressive or part == 3:
+        return images
+    return torch.nn.functional.interpolate(images, (size, size), mode="bilinear", antialias=True)
+
+
 class Mixer:
     """Mixes each image of a batch with another one of it, and their labels in the same shares.
 

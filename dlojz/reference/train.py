@@ -33,18 +33,22 @@ def arguments(argv=None):
     parser = options.Parser(description=__doc__.split("\n")[0], epilog=__doc__.strip().split("\n")[-1], allow_abbrev=False)
     add, switch = parser.add_argument, argparse.BooleanOptionalAction
     add("--model", default=size.model, help="a classification model of torchvision (%(default)s)")
-    add("--data", default="photos", help="a folder with train/ and val/, `photos` (made by the kit) or `random` (%(default)s)")
+    add("--data", default="photos", help="a folder with train/ and val/, cifar10, or made by the kit: photos, tiny, random")
     add("--image-size", type=int, default=size.image_size, help="pixels (%(default)s)")
     add("-b", "--batch-size", type=int, default=size.batch_size, help="images per process and step (%(default)s)")
     add("-e", "--epochs", type=int, default=1)
     add("--lr", type=float, help="learning rate (from the optimizer and the images of an update)")
     add("--wd", type=float, default=1e-4, help="weight decay")
+    add("--decay", choices=["all", "weights"], default="all", help="of all parameters, or without norms and biases")
     add("--mom", type=float, default=0.9, help="momentum")
     add("--optimizer", choices=optimizers.NAMES, default="sgd")
     add("--fused", action="store_true", help="update all parameters in one kernel")
     add("--schedule", choices=optimizers.SCHEDULES, default="constant")
+    add("--warmup", type=int, default=0, metavar="N", help="updates in which the learning rate rises to --lr")
+    add("--find-lr", action="store_true", help="try learning rates on a copy of model and optimizer, before the training")
     add("--label-smoothing", type=float, default=0.0)
     add("--augment", choices=augment.NAMES, default="none", help="how to augment the training images (see augment.py)")
+    add("--progressive", action="store_true", help="begin with images of half the size")
     add("--alpha", type=float, help="for mixup and CutMix: lambda is drawn from Beta(alpha, alpha) (defaults 0.2 and 1)")
     add("--seed", type=int, default=1)
     add("--test", action="store_true", help="stop after --test-steps, then a short validation")
@@ -72,6 +76,7 @@ def arguments(argv=None):
     add("--resume", action="store_true", help="resume from the checkpoint in the run's folder, if it exists")
     add("--run-dir", help="where the record, checkpoint and trace go")
     add("--chronometer", action=switch, default=True, help="time the phases of each step")
+    parser.set_defaults(**data.defaults(parser.parse_args(argv).data))  # a small model where images have 32 pixels
     args = parser.parse_args(argv)
     args.switches = {name: value for name, value in vars(args).items() if value != parser.get_default(name)}
     return args
@@ -162,8 +167,14 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
     mixer = augment.on_device(args, classes, procs.rank)
     smoothing = 0.0 if args.augment in augment.ALPHA else args.label_smoothing  # soft labels come smoothed
     criterion = nn.CrossEntropyLoss(label_smoothing=smoothing)
-    optimizer = optimizers.make_optimizer(args.optimizer, net.parameters(), args.lr, args.mom, args.wd, args.fused)
-    scheduler = optimizers.make_schedule(args.schedule, optimizer, args.lr, options.updates(args, epoch_lengths))
+    # >>> optimizers.make: an optimizer of groups, and a schedule that lasts as long as there are updates
+    groups = [{"params": list(net.parameters()), "weight_decay": args.wd}]
+    if args.decay == "weights":
+        groups = optimizers.parameter_groups(net, args.wd)
+    optimizer = optimizers.make_optimizer(args.optimizer, groups, args.lr, args.mom, args.fused)
+    updates = options.updates(args, epoch_lengths)  # the last group of an epoch may be smaller
+    scheduler = optimizers.make_schedule(args.schedule, optimizer, args.lr, updates, args.warmup)
+    # <<< optimizers.make
     # >>> amp.dtype: the format of the forward pass, and a scaler where small gradients would vanish
     amp_dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[args.amp]
     scaler = torch.amp.GradScaler(device.type, enabled=amp_dtype is torch.float16)
@@ -173,6 +184,8 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
     sums = torch.zeros(3, device=device)  # loss x images, correct, images: on the device, so that nothing waits
     chronometer = training.begin(args, run, device, epoch_lengths, parts, sums, notes, steps_per_epoch=steps_per_epoch,
                                  parameters=sum(p.numel() for p in net.parameters()), epoch_images=train_set and len(train_set))
+    if args.find_lr:
+        training.swept(find_lr(net, optimizer, train_loader, criterion, device, amp_dtype))
     step, position = training.step, training.position  # of the training, of the epoch: 0, or those of the checkpoint
     # >>> profiler.start: trace a few steps out of those that will run
     profiler, left = nullcontext(), total_steps - step
@@ -209,7 +222,7 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
                 if args.channels_last:
                     images = images.to(memory_format=torch.channels_last)
                 # <<< channels_last.batch
-                images = data.normalize(images)
+                images = augment.shrunk(data.normalize(images), args, step, total_steps)
                 step, position = step + 1, position + 1
                 last = position == epoch_lengths[epoch]
                 # >>> ddp_advanced.group: update after the last of N batches; the last group of an epoch may be smaller
@@ -230,6 +243,7 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
                 chronometer.update()
                 lr = scheduler.get_last_lr()[0]
                 if update_now:
+                    scale = scaler.get_scale()  # 1 without fp16; reading it waits for the GPU
                     # >>> amp.update: unscale, then clip, then step
                     if args.clip_grad:
                         scaler.unscale_(optimizer)
@@ -238,7 +252,10 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
                     scaler.update()
                     # <<< amp.update
                     optimizer.zero_grad(set_to_none=True)
-                    scheduler.step()
+                    # >>> optimizers.step: one step for each update that was made, and none for one that the scaler skipped
+                    if scaler.get_scale() >= scale:  # it is lowered where gradients were infinite
+                        scheduler.step()
+                    # <<< optimizers.step
 
                 sums[0] += loss.detach() * len(labels)
                 sums[1] += (outputs.argmax(1) == augment.dominating(labels)).sum()
@@ -274,6 +291,18 @@ def accumulating(model: nn.Module, more_to_come: bool):
     # >>> ddp_advanced.no_sync: forward and backward pass belong inside
     return model.no_sync() if more_to_come and isinstance(model, DistributedDataParallel) else nullcontext()
     # <<< ddp_advanced.no_sync
+
+
+def find_lr(net, optimizer, loader, criterion, device, amp_dtype):
+    """A sweep of learning rates over the images of ``loader``: a list of (rate, loss). Model, optimizer and what is random stay
+    as they are."""
+    def loss_of(net, batch):
+        images, labels = data.normalize(batch[0].to(device)), batch[1].to(device)
+        with torch.autocast(device.type, dtype=amp_dtype, enabled=amp_dtype is not None):
+            return criterion(net(images), labels)
+
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        return optimizers.find_lr(net, optimizer, data.endless(loader), loss_of)
 
 
 # ------------------------------------------------------------------------------------------------------------ validation

@@ -16,9 +16,11 @@ from ..system.errors import UsageError
 
 AT_LEAST_ONE = ("image_size", "batch_size", "epochs", "test_steps", "accumulate", "metric_every", "checkpoint_every",
                 "prefetch_factor")
-FIXED = ("model", "data", "image_size", "batch_size", "accumulate", "optimizer", "lr", "wd", "mom", "schedule", "label_smoothing",
-         "augment", "alpha", "clip_grad", "drop_last", "amp", "seed")  # a resumed run needs the same
+FIXED = ("model", "data", "image_size", "batch_size", "accumulate", "optimizer", "lr", "wd", "mom", "decay", "schedule",
+         "warmup", "label_smoothing", "progressive", "augment", "alpha", "clip_grad", "drop_last", "amp",
+         "seed")  # a resumed run needs the same
 USUAL = ("resnet18", "resnet50", "efficientnet_b0")  # models
+BY_HAND = ("lars", "lamb", "lion", "muon")  # optimizers of optimizers.py
 IN_LOADER = ("randaugment", "mixup-cpu")  # what --augment does there
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 CUDA_GRAPHS = ("reduce-overhead", "max-autotune")  # the modes that record them
@@ -40,7 +42,7 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
               for name in AT_LEAST_ONE}
     refuse |= {
         "--num-workers must not be negative": args.num_workers < 0,
-        "--data needs a folder, photos or random": not args.data.strip(),
+        "--data needs a folder, cifar10, photos, tiny or random": not args.data.strip(),
         # Processes tell each other of stop requests in steps with metrics: Slurm's warning comes a minute before the end.
         "--metric-every is at most 50 with several processes": procs.world_size > 1 and args.metric_every > 50,
         f"--lr and --wd must be numbers from 0 to {LARGEST:g}": not all(0 <= x <= LARGEST for x in (args.lr or 0, args.wd)),
@@ -56,6 +58,8 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
             args.device == "cuda" and not cuda,
         "--persistent-workers needs --num-workers 1 or more": args.persistent_workers and not args.num_workers,
         "--prefetch-factor needs --num-workers 1 or more": args.prefetch_factor is not None and not args.num_workers,
+        "--warmup must not be negative": args.warmup < 0,
+        "--find-lr needs one process: each would sweep by itself": args.find_lr and procs.world_size > 1,
         "--sync-bn needs more than one process: start with torchrun or srun": args.sync_bn and procs.world_size == 1,
         "--sync-bn needs GPUs: torch's SyncBatchNorm has no CPU version": args.sync_bn and on_cpu,
         "--find-unused-parameters needs more than one process: start with torchrun or srun":
@@ -93,6 +97,9 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
         ("--alpha", args.alpha is not None and not _mixes(args.augment), "has no effect: only mixup and CutMix take it"),
         ("--epochs", args.test and "epochs" in args.switches, "has no effect with --test, which stops after --test-steps"),
         ("--test-steps", not args.test and "test_steps" in args.switches, "has no effect without --test"),
+        ("--fused", args.fused and args.optimizer in BY_HAND, f"has no effect: {args.optimizer} is written in Python"),
+        (f"--optimizer {args.optimizer}", args.optimizer in ("lars", "lamb") and args.decay == "all" and args.wd > 0,
+         "scales the steps of norms and biases, too: with --decay weights it leaves them as they are"),
         ("--mom", args.schedule == "onecycle" and "mom" in args.switches, "has no effect: --schedule onecycle sets it"),
     ]
     args.device = "cpu" if on_cpu else "cuda"

@@ -10,6 +10,8 @@ Each line has an ``event`` and a ``time`` (seconds since 1970). The events, in t
 ``todo``
     a fence that a switch asks for is not written yet, so the run goes without it: ``lab``, ``file``, ``line``, ``message``
     (one line to show beside what the run measured). At most one per lab; see ``Record.todos``.
+``sweep``
+    of ``--find-lr``, before the training: ``rates`` and the ``losses`` before the updates that were made with them.
 ``step``
     ``step`` (counted from 1 over the whole training), ``epoch`` (from 0), ``images`` (over all processes),
     ``loss`` and ``accuracy`` (sums over all processes divided by all images, since the last step that has them), ``lr`` (of the

@@ -1,6 +1,6 @@
 """A ResNet for images of 32 pixels, small enough for a laptop: `--model small_resnet`, the default of `--data tiny`, cifar10.
 
-Importing this file makes it one of torchvision's models.
+Importing this file makes it one of torchvision's models, by name.
 """
 
 from __future__ import annotations

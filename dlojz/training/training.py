@@ -83,7 +83,7 @@ class Training:
                 sys.exit(0)
         elif args.resume:
             notes.append("--resume has no effect: there is no checkpoint in the run's folder yet")
-        if args.amp == "fp16":  # its scaler may skip the first update; the schedule does not ask: that would wait for the device
+        if args.amp == "fp16":  # its scaler may skip the first update; the schedule knows of it once the lab is written
             warnings.filterwarnings("ignore", r"Detected call of `lr_scheduler\.step\(\)` before")
         self.chronometer = Chronometer(self.record, device, total_steps=total_steps, first_step=self.step,
                                        phases=args.chronometer, ranges=args.profile, stop_requests=self._ask)
@@ -103,6 +103,12 @@ class Training:
             # With gloo a group of its own: the collectives of a loop that is wrong may be in another order on each rank. With
             # NCCL that would take memory, and two groups may not be used at a time.
             self._group = dist.new_group() if dist.get_backend() == "gloo" else dist.group.WORLD
+
+    def swept(self, found: list[tuple[float, float]]) -> None:
+        """A sweep of learning rates, (rate, loss), is over: it goes into the record, for `views.lr_finder`. None is no sweep."""
+        if found:
+            rates, losses = map(list, zip(*found))
+            self.record.write("sweep", rates=rates, losses=losses)
 
     def step_done(self, settled: Sequence[dict] = (), sums: torch.Tensor | None = None, reduced: bool = False,
                   updated: bool = True) -> None:
