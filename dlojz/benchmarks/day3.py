@@ -11,17 +11,15 @@ learning rate is searched at 512 images; for other batch sizes it follows the ru
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import itertools
 import json
 import math
-import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..labs.optimizers.updates import DECAY, MEAN_OVER, MOMENTUM, reference, smoothed, update
 from ..system import paths, suggest
 from . import day2
 
@@ -34,96 +32,6 @@ FIRST = {"sgd": 0.2, "adamw": 4e-3, "lamb": 2e-2, "lion": 1e-3, "muon": 8e-3}  #
 RULES = {"same": 0.0, "sqrt": 0.5, "linear": 1.0}  # lr in proportion to the batch size to this power
 WARMUP = 10  # updates, where there is a warm-up
 WARMED = 2048  # the smallest batch that is tried with and without
-MEAN_OVER = 2048  # images: the training loss is a mean over so many, or over one batch
-DECAY = 5e-4
-MOMENTUM = 0.9
-
-
-def reference():
-    """The kit's optimizers.py."""
-    file = paths.PACKAGE / "reference" / "optimizers.py"
-    spec = importlib.util.spec_from_file_location("optimizers", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-# ------------------------------------------------------------------------------------------------------- the update's cost
-IMPLEMENTATIONS = {"for-loop": {"foreach": False, "fused": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
-
-
-def makers(optimizers) -> Iterator[tuple[str, str, int, Callable]]:
-    """Optimizer, implementation, bytes that it has to move per parameter at least, and a function of parameters that makes it."""
-    import torch
-
-    groups = [("sgd, no momentum", 12, lambda p, **how: torch.optim.SGD(p, 1e-6, **how)),
-              ("sgd", 20, lambda p, **how: torch.optim.SGD(p, 1e-6, momentum=MOMENTUM, **how)),
-              ("adamw", 28, lambda p, **how: torch.optim.AdamW(p, 1e-6, **how))]
-    for name, moved, make in groups:
-        for said, how in IMPLEMENTATIONS.items():
-            yield name, said, moved, lambda p, make=make, how=how: make(p, **how)
-    for name, moved in (("lars", 20), ("lamb", 28), ("lion", 20), ("muon", 20)):
-        yield name, "by hand", moved, lambda p, name=name: optimizers.make_optimizer(
-            name, [{"params": [w for w in p if w.ndim > 1], "weight_decay": 0.01},
-                   {"params": [w for w in p if w.ndim <= 1], "weight_decay": 0.0}], 1e-6, MOMENTUM, False)
-
-
-def update(device, parameters: int, done=lambda rows: None) -> list[dict]:
-    """Times an update of matrices of 1024 x 1024, each with a vector of 1024, by each optimizer: the median of several."""
-    import torch
-
-    side = 1024 if parameters >= 2**24 else 256
-    count = max(1, round(parameters / (side * side + side)))
-    bandwidth = copied_bytes_per_second(device)
-    rows = []
-    for name, said, moved, make in makers(reference()):
-        shapes = [(side, side), (side,)] * count
-        weights = [torch.nn.Parameter(torch.randn(shape, device=device)) for shape in shapes]
-        total = sum(w.numel() for w in weights)
-        row = {"optimizer": name, "implementation": said, "parameters": total, "at_least_ms": moved * total / bandwidth * 1000,
-               "bandwidth": bandwidth}
-        try:
-            for w in weights:
-                w.grad = torch.randn_like(w)
-            optimizer = make(weights)
-            seconds = timed(optimizer.step, device)
-            state = [value for of in optimizer.state.values() for value in of.values() if isinstance(value, torch.Tensor)]
-            row |= {"ms": seconds * 1000, "state_bytes_per_parameter": sum(each.numel() * each.element_size() for each in state
-                                                                           if each.numel() > 1) / total}
-        except (RuntimeError, TypeError) as error:  # an older torch, or no memory
-            row |= {"ms": None, "error": str(error).split("\n")[0][:200]}
-        rows.append(row)
-        print(f"{name:<18}{said:<10}{row['ms'] or math.nan:>10.3f} ms, {row['at_least_ms']:.3f} at least", flush=True)
-        done(rows)
-        del weights
-    return rows
-
-
-def copied_bytes_per_second(device) -> float:
-    """What a copy within the device's memory moves: bytes read and written."""
-    import torch
-
-    numbers = 2**28 if device.type == "cuda" else 2**24
-    here, there = torch.empty(numbers, device=device), torch.empty(numbers, device=device)
-    return 2 * 4 * numbers / timed(lambda: there.copy_(here), device)
-
-
-def timed(function: Callable, device, repeat: int = 15, most: float = 2.0) -> float:
-    """Seconds of a call: the median of ``repeat``, or of as many as fit into ``most`` seconds, after three that do not count."""
-    import torch
-
-    wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-    found, began = [], time.perf_counter()
-    for number in range(3 + repeat):
-        wait()
-        at = time.perf_counter()
-        function()
-        wait()
-        if number >= 3:
-            found.append(time.perf_counter() - at)
-        if found and time.perf_counter() > began + most:
-            break
-    return statistics.median(found)
 
 
 # ------------------------------------------------------------------------------------------------- steps against the batch size
@@ -226,13 +134,6 @@ class Bench:
                 if mean <= TARGETS[-1] or not mean < 20 or (step > 60 and mean > 3):
                     break
         return found
-
-
-def smoothed(losses: list[float], batch: int) -> list[float]:
-    """Each loss as the mean over the last MEAN_OVER images."""
-    over = max(1, MEAN_OVER // batch)
-    sums = list(itertools.accumulate(losses, initial=0.0))
-    return [(sums[at] - sums[max(0, at - over)]) / min(at, over) for at in range(1, len(sums))]
 
 
 def reached(losses: list[float], batch: int) -> dict[str, int | None]:
@@ -403,7 +304,9 @@ def main(argv=None) -> int:
     failed = 0
     for suite in args.suites:
         def done(rows, suite=suite):
-            return day2.keep(described(suite, device, rows), args.out)
+            day2.keep(described(suite, device, rows), args.out)
+            if suite == "update":
+                print(" | ".join(table_of_updates({"rows": rows[-1:]})[1][0]), flush=True)
 
         try:
             if suite == "update":

@@ -6,7 +6,7 @@ so that ``dlojz.data.photos`` needs no torch.
 
 from importlib import import_module
 
-_ROOM = ("drawing", "folders", "photos", "shards")
+_ROOM = ("drawing", "folders", "photos", "shards", "small")
 
 
 def __getattr__(name):

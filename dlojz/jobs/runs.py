@@ -135,7 +135,9 @@ def _found(item) -> Iterable[Run]:
         return [of_folder(paths.given(item))]
     if isinstance(item, str):
         return _named(item)
-    if isinstance(item, Iterable) and not isinstance(item, (bytes, dict)):
+    if isinstance(item, dict):  # of groups of runs, by name
+        item = item.values()
+    if isinstance(item, Iterable) and not isinstance(item, bytes):
         return [run for each in item for run in _found(each)]
     raise UsageError(f"{type(item).__name__} is not a run: give a job, a run's name such as \"amp\", its folder, or a list "
                      "of those")
@@ -157,7 +159,9 @@ def jobs_of(item) -> list[Job]:
         with contextlib.suppress(UsageError):
             return jobs_of(jobs[item])
         return []
-    if isinstance(item, Iterable) and not isinstance(item, (bytes, dict, Record)):
+    if isinstance(item, dict):
+        item = item.values()
+    if isinstance(item, Iterable) and not isinstance(item, (bytes, Record)):
         return [job for each in item for job in jobs_of(each)]
     return []
 

@@ -2,7 +2,8 @@
 
     views.dashboard(job, against="gpu")     one run at a glance
     views.timeline(job)                     step after step, what loader and device did
-    views.curves(jobs, by="epoch")          loss, accuracy, learning rate
+    views.curves(jobs, by="epoch")          loss, accuracy, learning rate; of groups by name, bands over their seeds
+    views.lr_finder(job)                    loss against the learning rate, of a run with --find-lr
     views.memory_sweep(group)               memory and speed against the batch size
     views.scaling(jobs)                     speed against the number of processes, and how much of the ideal that is
     views.communications(job)               what processes send each other, and how much of it hides behind computing
@@ -23,14 +24,16 @@ from .compare import compare
 from .curves import curves
 from .dashboard import dashboard
 from .filling import following
+from .lr_finder import lr_finder
 from .memory_sweep import memory_sweep
 from .report import report
 from .scaling import scaling
 from .timeline import timeline
 from .trace import trace
 
-__all__ = ["View", "communications", "compare", "curves", "dashboard", "memory_sweep", "report", "scaling", "timeline", "trace"]
+__all__ = ["View", "communications", "compare", "curves", "dashboard", "lr_finder", "memory_sweep", "report", "scaling",
+           "timeline", "trace"]
 
-communications, compare, curves, dashboard, memory_sweep, report, scaling, timeline, trace = map(
-    following, (communications, compare, curves, dashboard, memory_sweep, report, scaling, timeline, trace))
+communications, compare, curves, dashboard, lr_finder, memory_sweep, report, scaling, timeline, trace = map(
+    following, (communications, compare, curves, dashboard, lr_finder, memory_sweep, report, scaling, timeline, trace))
 views = sys.modules[__name__]  # so that `from dlojz import views` and `dlojz.views` are the same

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ from ..ui.palette import BAD, RUNS
 from .timeline import laid_out, moments
 
 BY = ("step", "epoch", "time")
+SHARED = 40  # points of the line of a group
 FAR = 2.5  # times the usual loss of a training step: a validation above that is an arrow at the edge
 MARKED = 60  # validations that are drawn as dots
 
@@ -22,11 +24,17 @@ MARKED = 60  # validations that are drawn as dots
 def curves(*jobs, by: str = "step") -> View:
     """Loss, accuracy and learning rate against steps, epochs or time (``by``) of one run or several.
 
-    Lines are means of the training steps, dots are validations. Raises UsageError where there is no such run.
+    Lines are means of the training steps, dots are validations. A dict of groups, ``{"SGD": [job, …], "LAMB": […]}``, makes one
+    line of each group's runs, such as three seeds: their mean, in a band from the lowest to the highest. Raises UsageError where
+    there is no such run.
     """
     if by not in BY:
         raise UsageError(f"by={by!r}: curves go by {', '.join(BY)}")
     found = runs.several(*jobs)
+    groups = [(str(name), runs.several(of)) for item in jobs if isinstance(item, dict) for name, of in item.items()]
+    if groups:
+        return _of_groups([*groups, *((run.name, [run]) for item in jobs if not isinstance(item, dict)
+                                      for run in runs.several(item))], by)
     head, cells = table(found)
     notes = [line for run in found for line in notes_on(run)] + same(found)
     title, what = f"curves by {by}", runs.what(*found)
@@ -38,6 +46,78 @@ def curves(*jobs, by: str = "step") -> View:
         return page.headline("Loss, accuracy, learning rate", what) + figure + below
 
     return View(title, text, body)
+
+
+def _of_groups(groups: Sequence[tuple[str, list[Run]]], by: str) -> View:
+    found = [run for _, of in groups for run in of]
+    head = ["group", "runs", "steps", "loss", "validation loss", "accuracy", "learning rate"]
+    cells = []
+    for name, of in groups:
+        rows = [table([run])[1][0] for run in of]
+        numbers = [run.numbers for run in of]
+        cells.append([name, str(len(of)), _either(row[1] for row in rows),
+                      *(_spread([said.get(key) for said in numbers], say) for key, say in
+                        (("loss", words.loss), ("validation_loss", words.loss), ("validation_accuracy", "{:.1%}".format))),
+                      _either(row[-1] for row in rows)])
+    notes = [line for run in found for line in notes_on(run)] + same(found)
+    title, what = f"curves by {by}", runs.what(*found)
+    text = "\n".join([f"{title}: {what or ', '.join(name for name, _ in groups)}", page.table(head, cells), *notes])
+
+    def body() -> str:
+        figure = _bands(groups, by) if any(run.record.steps for run in found) else ""
+        below = page.table_html(head, cells) + "".join(page.quiet(line) for line in notes)
+        return page.headline("Loss, accuracy, learning rate", what) + figure + below
+
+    return View(title, text, body)
+
+
+def _spread(values: Sequence[float | None], say) -> str:
+    """``1.25 (1.20 to 1.31)``: the mean, the lowest and the highest."""
+    known = [value for value in values if value is not None]
+    if not known or not all(map(math.isfinite, known)):
+        return "-" if not known else say(next(value for value in known if not math.isfinite(value)))
+    mean = say(sum(known) / len(known))
+    return f"{mean} ({say(min(known))} to {say(max(known))})" if len(known) > 1 else mean
+
+
+def _either(said) -> str:
+    return " or ".join(dict.fromkeys(said))
+
+
+def _bands(groups: Sequence[tuple[str, list[Run]]], by: str) -> str:
+    where = {id(run): _positions(run, by) for _, of in groups for run in of}
+    longest = max((max(at.values(), default=0) for at in where.values()), default=0)
+    unit, second = charts.clock(longest) if by == "time" else ({"step": "steps", "epoch": "epochs"}[by], 1.0)
+    panels = []
+    for name, title in (("loss", "training loss"), ("accuracy", "training accuracy")):
+        lines = []
+        for number, (group, of) in enumerate(groups):
+            series = [charts.thinned(_series(run.record.steps, where[id(run)], name, second), SHARED)[0] for run in of]
+            lines.append(Line.of_seeds(group, _aligned(series), colour=RUNS[number % len(RUNS)],
+                                       dash=(6, 4) if number >= len(RUNS) else ()))
+        values = [y for line in lines for _, low, high in line.band for y in (low, high)]
+        panels.append(charts.lines(lines, x=unit, y=title, x_range=(0, longest / second or 1), y_range=_range(name, values, []),
+                                   whole=by == "step", say=lambda value, name=name: _exactly(name, value),
+                                   say_y=(lambda value: f"{value:.0%}") if name == "accuracy" else charts.short))
+    said = "lines: the mean of a group's runs; bands: from the lowest to the highest"
+    return charts.grid(*panels, columns=2).html() + page.quiet(said)
+
+
+def _aligned(series: Sequence[Sequence[tuple[float, float]]]) -> list[list[tuple[float, float]]]:
+    """The same runs at the same places: those of the first, as far as all go, between two points in proportion."""
+    series = [each for each in series if each]
+    if not series:
+        return []
+    low, high = max(each[0][0] for each in series), min(each[-1][0] for each in series)
+    places = [x for x, _ in series[0] if low <= x <= high]
+    return [[(x, _between(each, x)) for x in places] for each in series]
+
+
+def _between(points: Sequence[tuple[float, float]], x: float) -> float:
+    for (left, one), (right, two) in itertools.pairwise(points):
+        if left <= x <= right:
+            return one + (two - one) * (x - left) / (right - left) if right > left else two
+    return points[-1][1]
 
 
 def table(found: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
