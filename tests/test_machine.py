@@ -1,13 +1,10 @@
-"""What a run says about the machine; the energy of GPUs; optimizers and schedules by name."""
+"""What a run says about the machine; the energy of GPUs."""
 
-import importlib.util
-import math
 import multiprocessing
 import os
 import subprocess
 import sys
 import time
-from argparse import Namespace
 
 import pytest
 import torch
@@ -160,58 +157,3 @@ def test_what_is_not_measured_is_none():
     assert meter.read() is None and nvml.asked == ["MIG-abc"]
     assert energy.power(None, (1.0, 2.0)) is None and energy.power((1.0, 2.0), None) is None
     assert energy.power((1.0, 2.0), (1.4, 3.0)) is None  # the counter moves ten times a second
-
-
-# Optimizers and schedules
-
-
-@pytest.fixture(scope="module")
-def optimizers():
-    spec = importlib.util.spec_from_file_location("optimizers", SCRIPT.parent / "optimizers.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def args(**more):
-    return Namespace(**{"optimizer": "sgd", "batch_size": 32, "accumulate": 1, **more})
-
-
-def test_the_default_learning_rate(optimizers):
-    assert optimizers.default_lr(args(batch_size=256), 1) == 0.1
-    assert optimizers.default_lr(args(accumulate=2), 4) == optimizers.default_lr(args(batch_size=256), 1)
-    assert optimizers.default_lr(args(optimizer="adamw", batch_size=4), 8) == 1e-3
-
-
-@pytest.mark.parametrize("name", ["sgd", "adamw"])
-@pytest.mark.parametrize("fused", [False, True])
-def test_an_optimizer_by_name(optimizers, name, fused):
-    weight = torch.nn.Parameter(torch.ones(3))
-    optimizer = optimizers.make_optimizer(name, [weight], 0.1, 0.8, 0.01, fused)
-    [group] = optimizer.param_groups
-    assert group["fused"] == (True if fused else None), "otherwise torch's own choice, which on a GPU is no loop over parameters"
-    assert (group["lr"], group["weight_decay"]) == (0.1, 0.01)
-    assert group.get("momentum", group.get("betas", [None])[0]) == 0.8
-    weight.sum().backward()
-    optimizer.step()
-    assert (weight < 1).all()
-
-
-@pytest.mark.parametrize("name", ["constant", "onecycle", "cosine"])
-@pytest.mark.parametrize("updates", [1, 2, 3, 10, 97])
-def test_a_schedule_lasts_as_long_as_the_training(optimizers, name, updates):
-    weight = torch.nn.Parameter(torch.ones(1))
-    optimizer = optimizers.make_optimizer("sgd", [weight], 0.1, 0.9, 0, False)
-    schedule, rates = optimizers.make_schedule(name, optimizer, 0.1, updates), []
-    for _ in range(updates):
-        rates.append(schedule.get_last_lr()[0])
-        optimizer.step()
-        schedule.step()
-    assert all(0 <= rate <= 0.1 + 1e-12 for rate in rates) and max(rates) > 0
-    if name == "constant":
-        assert set(rates) == {0.1}
-    elif name == "cosine":
-        expected = [0.05 * (1 + math.cos(math.pi * step / updates)) for step in range(updates)]
-        assert rates == pytest.approx(expected, abs=1e-9)
-    elif updates > 9:
-        assert rates[0] == pytest.approx(0.1 / 25) and rates[-1] < 1e-5 and max(rates) > 0.095

@@ -175,24 +175,24 @@ def _draw(labels: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
     axis = torch.linspace(-1, 1, SIZE, device=device)
     y, x = axis[:, None], axis[None]  # (32, 1), (1, 32): of a pixel, from -1 to 1
-    turn, size = between(-0.5, 0.5), between(0.5, 0.8)
+    turn, size = between(-0.4, 0.4), between(0.5, 0.8)
     dx, dy = (x - between(-0.25, 0.25)) / size, (y - between(-0.25, 0.25)) / size
     u, v = dx * turn.cos() + dy * turn.sin(), dy * turn.cos() - dx * turn.sin()  # of a pixel, seen from the shape
     far = _distance(labels, u, v)
     inside = (0.5 - far * size * SIZE / 2).clamp(0, 1)[:, None]  # its edge is as wide as a pixel
 
     ground = between(0.15, 0.85, 3, 1, 1)
-    colour = (ground + between(0.3, 0.7, 1, 1, 1) * (2 * between(0, 1, 3, 1, 1).round() - 1)).clamp(0, 1)
+    colour = (ground + between(0.4, 0.8, 1, 1, 1) * (2 * between(0, 1, 3, 1, 1).round() - 1)).clamp(0, 1)
     waves = (between(2, 9) * x + between(-9, 9) * y + between(0, 6.3)).sin()[:, None]
     shade = (between(-0.2, 0.2) * x + between(-0.2, 0.2) * y)[:, None]
-    image = ground + between(0.0, 0.12, 1, 1, 1) * waves + shade
+    image = ground + between(0.0, 0.1, 1, 1, 1) * waves + shade
     for _ in range(2):
         way = between(0, math.pi)
         stroke = ((x * way.cos() + y * way.sin() - between(-0.8, 0.8)).abs() < between(0.03, 0.09))[:, None]
         image = torch.where(stroke, between(0, 1, 3, 1, 1), image)
-    image = torch.lerp(image, colour + 0.5 * shade, inside * between(0.6, 1, 1, 1, 1))
+    image = torch.lerp(image, colour + 0.5 * shade, inside * between(0.75, 1, 1, 1, 1))
     grain = torch.randn(count, 3, SIZE, SIZE, generator=generator, device=device)
-    return ((image + between(0.02, 0.1, 1, 1, 1) * grain) * 255).clamp(0, 255).to(torch.uint8)
+    return ((image + between(0.02, 0.06, 1, 1, 1) * grain) * 255).clamp(0, 255).to(torch.uint8)
 
 
 def _distance(labels: torch.Tensor, u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

@@ -86,13 +86,13 @@ def share(name, update, updates, warmup=0):
 def make_schedule(name, optimizer, lr, updates, warmup=0):
     """A schedule to step after each of ``updates`` updates (not after each batch: they differ under gradient accumulation)."""
     if name == "onecycle":  # torch's own, which warms up as well, and lets momentum fall meanwhile
-        rising = min(0.9, warmup / updates) if warmup else 0.3
+        rising = min(0.9, (warmup + 1) / updates) if warmup else 0.3  # its highest rate comes after that share, less one
         return torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=updates, pct_start=rising)
     return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda update: share(name, update, updates, warmup))
 
 
 # -------------------------------------------------------------------------------------------------------- learning rate finder
-def find_lr(net, optimizer, batches, loss_of, lowest=1e-5, highest=10.0, steps=100):
+def find_lr(net, optimizer, batches, loss_of, lowest=1e-4, highest=10.0, steps=150):
     """Trains for ``steps`` updates whose learning rate rises from ``lowest`` to ``highest`` by the same factor each time, and
     tells what became of the loss (Smith 2017, arXiv:1506.01186). Returns a list of (rate, loss): the loss of a batch before the
     update that was made with this rate.
