@@ -25,6 +25,7 @@ PRINTED = {
     "ddp": r"epoch 0: loss 1\.40 over 64 images\nepoch 1: loss 1\.38 over 64 images\n\n",
     "ddp_advanced": r"the same weights on all ranks: True\n\n",
     "compile": r"1 graph in 3 steps, saved as conv1\.weight\n",
+    "optimizers": r"5\.00e-04 1\.00e-03 1\.00e-03 8\.54e-04 5\.00e-04 1\.46e-04 ",
     "augmentation": r"the rows of labels add up to \[1\.0\]\n",
 }
 WRITTEN = "%%writefile "
