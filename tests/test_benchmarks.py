@@ -7,7 +7,8 @@ import subprocess
 import pytest
 import torch
 
-from dlojz.benchmarks import compiling, day2, ladder, runs
+from dlojz.benchmarks import compiling, day2, day3, ladder, runs
+from dlojz.labs.optimizers import updates
 from dlojz.system import paths
 from dlojz.system.errors import UsageError
 
@@ -46,8 +47,12 @@ def test_the_page_says_what_is_kept():
     text = day2.PAGE.read_text()
     assert day2.page(text, day2.RESULTS) == text, "python -m dlojz.benchmarks.day2 --page"
     assert set(day2.MARK.findall(text)) and {suite for _, suite, _ in day2.MARK.findall(text)} == set(day2.SUITES)
+
+
+def test_each_kept_result_is_on_a_page():
     kept = {file.name.split("-")[0] for file in day2.RESULTS.glob("*.json")}
-    assert kept <= set(day2.SUITES) | {f"compile_{part}" for part in compiling.PARTS}
+    shown = {suite for page in day2.PAGE.parent.glob("*.md") for _, suite, _ in day2.MARK.findall(page.read_text())}
+    assert kept <= shown | {f"compile_{part}" for part in compiling.PARTS}
 
 
 def test_the_section_on_compilation_says_what_is_kept():
@@ -80,6 +85,40 @@ def triton_poi_fused_add_0(in_ptr0):
 """]
     assert compiling._kernels(codes) == ["mm", "triton_poi_fused_add_0"]
     assert compiling._source(codes) == "def triton_poi_fused_add_0(in_ptr0):\n    tl.store(in_ptr0)"
+
+
+# --- day 3: optimizers ----------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_day_3_says_what_is_kept():
+    text = day3.PAGE.read_text()
+    assert day3.page(text, day2.RESULTS) == text, "python -m dlojz.benchmarks.day3 --page"
+    assert {suite for _, suite, _ in day2.MARK.findall(text)} >= set(day3.TABLES)
+
+
+def test_a_loss_is_reached_by_its_mean_over_2048_images():
+    assert updates.smoothed([4.0, 2.0, 0.0], 1024) == [4.0, 3.0, 1.0]
+    assert updates.smoothed([4.0, 2.0], 4096) == [4.0, 2.0]
+    assert day3.reached([4.0, 2.0, 0.0, 0.0], 1024) == {"1.5": 3, "1": 3, "0.5": 4}
+    assert day3.reached([0.0, 9.0, 9.0], 1024) == {"1.5": None, "1": None, "0.5": None}, "one lucky batch is no mean"
+
+
+def test_a_table_of_batches_by_hand():
+    def run(batch, seed, steps, best=True, **more):
+        return {"optimizer": "sgd", "batch": batch, "lr": 0.4, "rule": "search", "warmup": 10 * (batch > 512), "seed": seed,
+                "steps": {"1.5": 1, "1": 2, "0.5": steps}, "ran": 99, "best": best, **more}
+
+    rows = [run(512, 1, 80), run(512, 2, 95), run(512, 1, 70, best=False), run(2048, 1, None)]
+    head, cells, said = day3.table_of_batches({"rows": rows})
+    assert head == ["optimizer", "512 images", "2,048 images"] and "steps to a training loss of 0.5" in said
+    assert cells[0] == ["sgd", "80 to 95 (lr 0.4)", "not in 99"] and cells[1] == ["adamw", "-", "-"]
+
+
+def test_the_best_rate_is_marked_for_all_its_seeds():
+    rows = [{"optimizer": "sgd", "batch": 512, "lr": lr, "warmup": 0, "seed": seed, "curve": []} for lr, seed in
+            ((0.1, 1), (0.4, 1), (0.4, 2))]
+    marked = day3.marked(rows, {("sgd", 512): rows[1]})
+    assert [row["best"] for row in marked] == [False, True, True] and "curve" not in marked[0]
 
 
 def test_each_suite_names_its_trials():

@@ -42,7 +42,7 @@ def lr_finder(*jobs) -> View:
         marks += [Mark(rate, at[rate], said, colour, "o", "left", f"{run.name}: {said} {rate:.2g}") for rate, said, colour in
                   ((steepest, "falls fastest", GOOD), (diverged, "diverges", BAD)) if rate and len(found) == 1]
         if diverged:
-            notes.append(f"{run.name}: stay well below {diverged:.2g}. A rate to begin with is {lowest / 3:.2g}, a third of the "
+            notes.append(f"{run.name}: stay well below {diverged:.2g}. A rate to begin with is {lowest / 10:.2g}, a tenth of the "
                          "one with the lowest loss.")
         else:
             notes.append(f"{run.name}: the loss does not diverge up to {rates[-1]:.2g}: sweep further.")

@@ -37,7 +37,7 @@ def test_a_sweep_by_hand():
     [_, head, row, note] = str(view).split("\n")
     assert head.split("  ")[0] == "run" and row.split()[-1] == "0.05"
     assert row.split()[1:4] == ["1e-05", "to", "10"] and "10" in row.split()[4:]
-    assert re.search(r"stay well below 10. A rate to begin with is 0\.33, a third", note)
+    assert re.search(r"stay well below 10. A rate to begin with is 0\.1, a tenth", note)
     assert "<svg" in view.page and ">falls fastest<" in view.page
     assert "does not diverge up to 10" in str(views.lr_finder(swept(RATES, [2.0, 1.9, 1.8, 1.7, 1.6, 1.5, 1.4])))
 

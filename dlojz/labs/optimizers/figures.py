@@ -82,11 +82,12 @@ def update(parameters: int = 0) -> View:
     import torch
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    parameters = parameters or (100_000_000 if device.type == "cuda" else 10_000_000)
+    small = os.environ.get("DLOJZ_SCALE") == "ci"
+    parameters = parameters or (100_000_000 if device.type == "cuda" else 500_000 if small else 10_000_000)
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if device.type == "cpu" else threads)  # several wait for each other where a program takes a core
     try:
-        rows = updates.update(device, parameters, names=("adamw", "lamb"), side=1024 if device.type == "cuda" else 512)
+        rows = updates.update(device, parameters, names=("adamw", "lamb"), side=min(1024, 256 * (1 if small else 4)))
     finally:
         torch.set_num_threads(threads)
     on = torch.cuda.get_device_name() if device.type == "cuda" else "one core of this machine"
