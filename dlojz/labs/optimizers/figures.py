@@ -24,7 +24,7 @@ RESNET50 = 25_557_032  # parameters
 # scale: batch size and steps of a run, the larger batch and its steps, more switches
 _SIZES = {
     "ci": (8, 4, 16, 2, "--image-size 16"),
-    "laptop": (64, 200, 256, 90, ""),
+    "laptop": (64, 280, 256, 110, ""),
     "gpu": (128, 800, 2048, 150, "--amp bf16 --channels-last --num-workers 8 --pin-memory"),
     "cluster": (128, 800, 2048, 150, "--amp bf16 --channels-last --num-workers 8 --pin-memory"),
 }
@@ -190,7 +190,7 @@ def regimes(*own, target: float = 1.0, optimizers: Sequence[str] = ()) -> View:
                 f"{name}, {batch:,} images: {mean:.0f} steps" for batch, mean in points]))
         first = next((line.points[0] for line in series if line.points), None)
         if first:
-            last = max(batch for line in series for batch, _ in line.points)
+            last = min(16 * first[0], max(batch for line in series for batch, _ in line.points))
             series.append(Line("half the steps for twice the batch", [first, (last, first[1] * first[0] / last)], INK, width=1.2,
                                dash=(4, 4), opacity=0.7))
     dots = [(each.batch, each.steps) for each in mine if each.steps]
