@@ -12,14 +12,15 @@ import torchvision
 from training import SCRIPT
 
 from dlojz.system.errors import UsageError
-from dlojz.training import options
+from dlojz.training import options, small_resnet  # noqa: F401  (one of the models from here on)
 from dlojz.training.distributed import Processes
 
 # Each switch with values that do something: the first of each is used in the pairs of one process on a CPU.
 VALUES = {
-    "--model": ["resnet18", "vit_b_16", "inception_v3"], "--data": ["random", "photos"], "--image-size": ["80", "224"],
+    "--model": ["resnet18", "vit_b_16", "inception_v3"], "--data": ["random", "photos", "tiny"], "--image-size": ["80", "224"],
     "-b": ["2", "64"], "-e": ["2"], "--lr": ["0.1", "0"], "--wd": ["0", "0.1"], "--mom": ["0", "0.95"],
-    "--optimizer": ["adamw"], "--fused": [None], "--schedule": ["onecycle", "cosine"], "--label-smoothing": ["0.1"],
+    "--optimizer": ["adamw", "lamb", "muon"], "--fused": [None], "--schedule": ["onecycle", "wsd"], "--label-smoothing": ["0.1"],
+    "--warmup": ["3"], "--decay": ["weights"], "--find-lr": [None], "--progressive": [None],
     "--seed": ["0"], "--test": [None], "--test-steps": ["4"], "--device": ["cpu", "cuda", "auto"], "--tf32": [None],
     "--amp": ["fp16", "bf16"], "--augment": ["mixup", "randaugment", "mixup-cpu", "cutmix-loop", "cutmix"], "--alpha": ["0.5"],
     "--clip-grad": ["1"], "--channels-last": [None], "--compile": ["default", "reduce-overhead", "max-autotune"],
@@ -29,6 +30,7 @@ VALUES = {
     "--accumulate": ["2"], "--metric-every": ["3"], "--profile": [None], "--checkpoint-activations": [None],
     "--checkpoint-every": ["2"], "--resume": [None], "--run-dir": ["DIR"], "--no-chronometer": [None],
 }
+NOTED = ("has no effect", "is emulated", "scales the steps of norms and biases")
 CHOICES = [(name, value) for name, values in VALUES.items() for value in values]
 MODELS = torchvision.models.list_models(torchvision.models)
 
@@ -85,7 +87,7 @@ def test_every_pair_is_accepted_or_refused_in_one_line(ask, world, cuda):
             refused[one, other] = said
         else:
             assert args.device in ("cpu", "cuda") and (args.device == "cuda") <= cuda
-            assert all("\n" not in note and ("has no effect" in note or "is emulated" in note) for note in notes)
+            assert all("\n" not in note and any(said in note for said in NOTED) for note in notes)
             accepted.add((one, other))
     alone = {choice for choice in CHOICES if _refused(ask, [choice], world, cuda)}
     for one, other in accepted:
@@ -128,7 +130,7 @@ def _refused(ask, choices, world, cuda):
     (["--label-smoothing", "1.1"], "--label-smoothing must be between 0 and 1"), (["--seed", "-1"], "--seed must be between"),
     (["--seed", str(2**64)], "--seed must be between"),
     (["--augment", "mixup", "--alpha", "0"], "--alpha must be a number above 0"),
-    (["--alpha", "nan"], "--alpha must be a number above 0"),
+    (["--alpha", "nan"], "--alpha must be a number above 0"), (["--warmup", "-1"], "--warmup must not be negative"),
     (["--model", "resnet52"], "--model resnet52 is not a classification model of torchvision: try resnet"),
     (["--model", ""], "--model '' is not a classification model of torchvision: try resnet"),
     (["--model", "fasterrcnn_resnet50_fpn"], "is not a classification model"),
@@ -163,7 +165,8 @@ def test_what_is_refused_and_why(ask, argv, said):
     (["--num-workers", "4000", "--data", "random"], {}, ["--num-workers"]),
     (["--test", "-e", "3"], {}, ["--epochs"]), (["--test-steps", "3"], {}, ["--test-steps"]),
     (["--test", "--test-steps", "3"], {}, []), (["--schedule", "onecycle", "--mom", "0.8"], {}, ["--mom"]),
-    (["--sync-bn"], {"cuda": True, "world": 2}, []),
+    (["--sync-bn"], {"cuda": True, "world": 2}, []), (["--optimizer", "lion", "--fused"], {}, ["--fused"]),
+    (["--optimizer", "lamb", "--decay", "weights"], {}, []), (["--optimizer", "lamb", "--wd", "0"], {}, []),
     (["--alpha", "0.5"], {}, ["--alpha"]), (["--augment", "randaugment", "--alpha", "0.5"], {}, ["--alpha"]),
     (["--augment", "cutmix", "--alpha", "0.5", "--data", "random"], {}, []),
     (["--augment", "randaugment", "--data", "random"], {}, ["--augment randaugment"]),
@@ -358,3 +361,17 @@ def test_what_is_accepted_runs(training, training_images, row):
             assert "forward" not in step
         else:
             assert sum(step[phase] for phase in phases) == pytest.approx(step["seconds"], abs=1e-5)
+
+
+def test_small_images_have_a_small_model_unless_asked_otherwise(script, monkeypatch):
+    monkeypatch.setenv("DLOJZ_SITE", "laptop")
+    args = script.arguments(["--data", "tiny"])
+    assert (args.model, args.image_size, args.switches) == ("small_resnet", 32, {"data": "tiny"})
+    usual = script.arguments([])
+    args = script.arguments(["--data", "tiny", "--model", usual.model, "--image-size", str(usual.image_size)])
+    assert (args.model, args.image_size) == (usual.model, usual.image_size) and usual.model != "small_resnet"
+
+
+def test_a_sweep_is_for_one_process(ask):
+    with pytest.raises(UsageError, match="--find-lr needs one process"):
+        ask("--find-lr", world=2, cuda=True)
