@@ -195,3 +195,10 @@ if procs.is_main and procs.world_size > 1:
     for buffer in net.buffers():
         dist.broadcast(buffer, procs.rank)
 # <<< ddp.buffers
+
+# wrong: epochs since the start · expect: --resume`, resumed after an epoch: the second epoch has the order of the first one(.|\n)*the fence ddp.epoch
+# >>> ddp.epoch
+if procs.world_size > 1:
+    sampler.passes = getattr(sampler, "passes", -1) + 1
+    sampler.set_epoch(sampler.passes)
+# <<< ddp.epoch

@@ -69,7 +69,8 @@ class Probe:
         ``script``: another file of the lab, such as ``hunt/slow_feed.py``. ``small=False`` gives it no switches but these.
         ``ranks``: how many processes, on the CPU, which find each other by gloo. ``observe``: which observers (all).
         ``options`` are theirs: ``gpus=N`` pretends that there are N GPUs, ``local_rank=N`` that srun started it as process
-        N on its node, ``overflow_at=STEP`` makes the gradients of a step infinite, ``spy=["torch.compile"]`` notes calls.
+        N on its node, ``overflow_at=STEP`` makes the gradients of a step infinite, ``spy=["torch.compile"]`` notes calls,
+        ``resumed_at={"step": 2, "epoch": 1, "position": 0}`` lets it go on from there as if a checkpoint had said so.
         """
         request = self._request(switches, script, small, ranks, observe, solved, options)
         facts = self._start(request, self.copies.copy(request["solved"]))
