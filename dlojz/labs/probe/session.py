@@ -30,6 +30,7 @@ PREFIX = "dlojz-check-"  # of a check's folder among the temporary files
 OWNER = ".owner.json"  # in it: whose it is
 START = 120.0  # seconds in which torch must be imported
 GUARD_EVERY = 0.1
+LOOKING = 30  # times what it takes to look at the memory of all processes of the machine, before that is done again
 BUSY = 2  # times the seconds of a check
 ALONE = 5.0  # seconds that the other processes of a run are given once one has failed
 ANSWER = 10.0  # seconds in which the host must say that a process that was ended is over
@@ -200,7 +201,7 @@ class Session:
         """Another check with the same host: its time starts anew."""
         self.limits = limits or Limits()
         self.seconds, self.begun, self.output = self.limits.seconds, None, b""
-        self._guarded, self.waited, self._used = time.monotonic(), 0.0, {}
+        self._guarded, self.waited, self._used, self._look_again = time.monotonic(), 0.0, {}, 0.0
         self._ports.close()
 
     def restart_clock(self) -> None:
@@ -348,9 +349,13 @@ class Session:
         if self.begun is not None and now > self.begun + self.seconds + min(self.waited, most):
             self._end(running, "time" if self.waited < most else "busy")
             return
+        if now < self._look_again:
+            return
+        used = time.process_time()
         pids = self.descendants()
         if sum(map(_memory, pids)) > self.limits.memory and sum(map(_memory_shared_out, pids)) > self.limits.memory:
             self._end(running, "memory")
+        self._look_again = now + LOOKING * (time.process_time() - used)
 
     def _end(self, running: list[Process], why: str) -> None:
         for process in running:
