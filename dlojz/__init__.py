@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _VERBS = {
     "submit": ("dlojz.jobs", "submit"),
     "jobs": ("dlojz.jobs", "jobs"),
+    "reference": ("dlojz.jobs.recorded", "reference"),
     "site": ("dlojz.system.sites", "current"),
     "doctor": ("dlojz.doctor", "doctor"),
     "edit": ("dlojz.labs.verbs", "edit"),

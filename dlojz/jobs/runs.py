@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,7 +33,8 @@ SPECIAL = TEXTS.union(TABLES)
 
 @dataclass
 class Run:
-    """One run: its name, how it stands (a job's word, or what its record tells), and its record."""
+    """One run: its name, how it stands (a job's word, or what its record tells), and its record. ``asked``: the name that it was
+    submitted with. ``recorded``: the card, where it comes with the kit (`dlojz.jobs.recorded`)."""
 
     name: str
     record: Record
@@ -42,6 +44,8 @@ class Run:
     folder: Path | None = None
     unreadable: str = ""
     others: list[str] = field(default_factory=list)
+    asked: str = ""
+    recorded: str = ""
 
     @cached_property
     def numbers(self) -> dict:
@@ -188,7 +192,7 @@ def _named(name: str) -> Iterable[Run]:
 def of_job(job: Job) -> Run:
     record, unreadable = _read(job.folder)
     job.refresh()
-    return Run(job.run, record, job.status.state, job.status.reason, job, job.folder, unreadable)
+    return Run(job.run, record, job.status.state, job.status.reason, job, job.folder, unreadable, asked=job.name)
 
 
 def of_folder(folder: Path) -> Run:
@@ -299,6 +303,14 @@ def _parts(run: Run) -> list[str]:
     return [str(start.get("model", "a model")), f"{start['image_size']} px" if "image_size" in start else "", f"on {run.device}",
             "" if not cores else words.counted(cores, "core") if isinstance(cores, int) else f"{cores} cores",
             f"torch {torch}" if torch else ""]
+
+
+def about(run: Run) -> str:
+    """Of a run that comes with the kit: ``NVIDIA H200, 16 cores, torch 2.11.0, 2026-11-29``."""
+    machine = _parts(run)[2:]
+    begun = run.start.get("time")
+    day = time.strftime("%Y-%m-%d", time.gmtime(begun)) if isinstance(begun, (int, float)) else ""
+    return ", ".join(filter(None, [machine[0].removeprefix("on "), *machine[1:], day]))
 
 
 def _either(values: Sequence[str]) -> str:

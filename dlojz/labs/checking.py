@@ -159,7 +159,7 @@ def _compared(pair: Pair, where: Places, probe: Probe) -> tuple[str, str] | None
         if not trouble.named:
             return None  # it comes from what the trainee has written for another lab, and this one does not ask for it
         tried = others
-    mends = _mending(probe, pair.mine, tried, lambda run: pair.trouble(run) is None)
+    mends = _mending(probe, pair.mine, where.likely_first(tried, trouble), lambda run: pair.trouble(run) is None)
     look = where.blamed(mends, trouble)
     return WRONG, f"Seen: {trouble.saw}.\nExpected: {trouble.expected}.\nWhere to look: {look}.{where.untouched()}"
 
@@ -170,12 +170,13 @@ def _once_more(probe: Probe, run: Facts, swaps: list[list[str]]) -> Iterator[Fac
     return iter([probe.again(run, swapped) for swapped in swaps])
 
 
-def _mending(probe: Probe, run: Facts, tried: list[str], is_well: Callable[[Facts], bool]) -> list[str]:
-    """Those of these fences with whose kit's body alone the run is well. One that is the only one needs no trying."""
+def _mending(probe: Probe, run: Facts, tried: list[str], is_well: Callable[[Facts], bool]) -> str:
+    """The first of these fences with whose kit's body alone the run is well. One that is the only one needs no trying."""
     if len(tried) < 2 or run.ended.how in ("time", "busy", "memory", "alone"):  # it took long already
-        return tried if len(tried) == 1 else []
+        return tried[0] if len(tried) == 1 else ""
     probe.session.stop()  # the check is refused: nobody waits for its other runs
-    return [fence for fence, facts in zip(tried, _once_more(probe, run, [[fence] for fence in tried])) if is_well(facts)]
+    swapped = _once_more(probe, run, [[fence] for fence in tried])
+    return next((fence for fence, facts in zip(tried, swapped) if is_well(facts)), "")
 
 
 def _kits_stopped(pair: Pair, stopped: Facts, where: Places) -> tuple[str, str]:
@@ -228,16 +229,16 @@ def _stopped(facts: Facts, where: Places, probe: Probe | None, pair: Pair | None
     missing = next((name for name in where.beside() if not (where.folder / name).exists()), None)
     if missing and not own:
         return CANNOT_CHECK, f"{message}\n{workspace.missing(where.folder, missing)}."
-    mends, ours = [], own is not None
+    mends, ours = "", own is not None
     if probe is not None:
         mends, ours = _mended(facts, where, probe, pair, own)
     if ("NVIDIA driver" in ended.message or "not compiled with CUDA" in ended.message) and not (pair and ours):
         return CANNOT_CHECK, f"{message}\nThat line needs a real GPU: check it on a machine that has one."
     if ours:
-        if own and (not mends or own in mends):
+        if own and mends in ("", own):
             look = f"the fence {own}"
         elif mends:
-            look = where.look(mends[0])
+            look = where.look(mends)
         else:
             look = where.needed_by_the_rest(ended.file or facts.script, ended.asked_of)
         expected = "it trains for a few steps and ends" if facts.trains else "it ends without an error"
@@ -250,24 +251,26 @@ def _stopped(facts: Facts, where: Places, probe: Probe | None, pair: Pair | None
                           f"{where.anew(changed)}")
 
 
-def _mended(facts: Facts, where: Places, probe: Probe, pair: Pair | None, own: str | None) -> tuple[list[str], bool]:
-    """The fences of this lab whose kit's body alone mends a run that has stopped, and whether all of them together do."""
+def _mended(facts: Facts, where: Places, probe: Probe, pair: Pair | None, own: str | None) -> tuple[str, bool]:
+    """The fence of this lab whose kit's body alone mends a run that has stopped, ``own`` if it does (empty: none, or not tried),
+    and whether all of them together do."""
     def is_well(run: Facts) -> bool:
         return run.cause.completed if pair is None else pair.trouble(run) is None
 
     answered, copies = probe.copies.answered(), probe.copies
     if facts.ended.how not in ("error", "exit", "signal", "completed"):  # it took long already
         nothing_else = not copies.others() if pair is not None else where.rest_is_as_it_came()
-        return answered if len(answered) == 1 and nothing_else else [], own is not None or nothing_else
+        return answered[0] if len(answered) == 1 and nothing_else else "", own is not None or nothing_else
     all_of_it = copies.lab_fences()
     if copies.damaged() or facts.request is None:
-        return [], own is not None or where.rest_is_as_it_came()
-    tried = [[fence] for fence in answered] if len(answered) > 1 else []
+        return "", own is not None or where.rest_is_as_it_came()
+    tried = sorted(answered, key=lambda fence: fence != own) if len(answered) > 1 else []
     probe.session.stop()
-    runs = _once_more(probe, facts, [all_of_it, *tried])
-    together, *alone = map(is_well, runs)
-    mends = [fence for (fence,), well in zip(tried, alone) if well] if tried else answered if together else []
-    return mends, together or own is not None
+    together, *alone = _once_more(probe, facts, [all_of_it, *([fence] for fence in tried)])
+    well = is_well(together)
+    if not tried:
+        return answered[0] if answered and well else "", well or own is not None
+    return next((fence for fence, run in zip(tried, alone) if is_well(run)), ""), well or own is not None
 
 
 def _check_of(lab):
@@ -326,13 +329,16 @@ class Places:
             return f"the fence {at}, {self.line_of(at)}" if at in self.fences else f"where the fence {at} was"
         return self.line(at) if at and at.line else f"the fences of {self.lab.id} in {' and '.join(self.texts)}"
 
-    def blamed(self, mends: list[str], trouble: Trouble) -> str:
-        """Where to look: the fence that was found to be the one, and in it the line that led to it."""
-        own = self.fence_at(trouble.event) if trouble.event is not None else None
-        named = trouble.look if isinstance(trouble.look, str) else None
-        fence = next((each for each in (named, own) if each in mends), None) or next(iter(mends), None)
-        if fence is None:
+    def likely_first(self, tried: list[str], trouble: Trouble) -> list[str]:
+        """These fences, first the one that the check names for this mistake, then the one that holds the line that led to it."""
+        likely = [trouble.look, trouble.event is not None and self.fence_at(trouble.event)]
+        return sorted(tried, key=lambda fence: likely.index(fence) if fence in likely else len(likely))
+
+    def blamed(self, fence: str, trouble: Trouble) -> str:
+        """Where to look: this fence, which was found to be the one, and in it the line that led to it."""
+        if not fence:
             return self.look(trouble.look if trouble.look is not None else trouble.event)
+        own = self.fence_at(trouble.event) if trouble.event is not None else None
         lab = next((lab for lab in catalogue.labs().values() if lab.owns(fence)), self.lab)
         if own == fence:
             return f"the fence {fence}, {self.line(trouble.event)}"

@@ -23,7 +23,7 @@ from . import catalogue, fences
 UNUSED = "unused"
 EMULATED = "emulated"  # a laptop whose CPU has no instructions for bfloat16
 _SIZES = {
-    "ci": ("--test-steps 3", (2, 4, 8), 10**12, (2, 8)),
+    "ci": ("--batch-size 2 --test-steps 3", (2, 4, 8), 10**12, (2, 4)),
     "laptop": ("--model resnet50 --image-size 128 --test-steps 20", (8, 16, 32), 10**10, (4, 32)),
     "gpu": ("--tf32", (64, 128, 256, 512, 1024), 8192, (64, 512)),
     "cluster": ("--tf32", (64, 128, 256, 512, 1024), 8192, (64, 512)),

@@ -79,8 +79,12 @@ class Mixer:
         return how(images, soft_labels(labels, self.classes, self.smoothing), shares, partner)
 
     def collate(self, samples):
+        """A batch of the loader's samples, (image, label) each, mixed by the worker that makes it. It does not know the step:
+        the number comes from the pixels, which a random crop makes unique."""
+        # >>> augmentation.loader: mix where the batch is made
         images, labels = default_collate(samples)
-        return self(images, labels, zlib.crc32(images[0].numpy()))  # a worker does not know which batch of the training it makes
+        return self(images, labels, zlib.crc32(images[0].numpy()))
+        # <<< augmentation.loader
 
 
 def draw(count, alpha, rng):
@@ -122,24 +126,21 @@ def boxes(lam, centres, height, width):
 
     It has the image's proportions and 1 - lam of its area, and ends where the image does (Yun et al. 2019, arXiv:1905.04899).
     """
-    # >>> augmentation.boxes: from the centre half a side each way, cut off at the border
     size = torch.tensor([width, height])
     half = (1 - lam).sqrt()[:, None] * size / 2
     corners = torch.stack([centres * size - half, centres * size + half], 1).round().long()
     return corners.clamp(min=torch.zeros_like(size), max=size).flatten(1)
-    # <<< augmentation.boxes
 
 
 def cutmix(images, targets, box, partner):
-    """Each image with its box from its partner; labels by the area that was really replaced. ``box`` (B, 4) as from `boxes`."""
-    # >>> augmentation.cutmix: image by image
+    """Each image with its box from its partner, image by image; labels by the area that was really replaced. ``box`` (B, 4) as
+    from `boxes`."""
     mixed, soft = images.clone(), targets.clone()
     for i, ((left, top, right, bottom), j) in enumerate(zip(box.tolist(), partner.tolist())):
         mixed[i, :, top:bottom, left:right] = images[j, :, top:bottom, left:right]
         replaced = (right - left) * (bottom - top) / images[i, 0].numel()
         soft[i] = (1 - replaced) * targets[i] + replaced * targets[j]
     return mixed, soft
-    # <<< augmentation.cutmix
 
 
 def cutmix_batch(images, targets, box, partner):

@@ -10,7 +10,7 @@
    between two of them than reading takes (`A_READ`). Where no step is marked, the updates of optimizers are counted in its place.
 4. Else the device works, and the diagnosis is what most of its work waits for: the memory of the card, or arithmetic.
 5. None of them is the answer where the trace lacks what it would rest on (`untold`): the work of the GPU, the calls that queued
-   it, one process alone, or what a GPU waits for that has work queued.
+   it, one process alone, or what a GPU waits for that has work queued; or where many small waits take more than the work.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ from .facts import Facts
 
 PATTERN, TITLE = "unknown", "this trace does not tell"
 HALF = 0.5  # of a step, or of the kernels
+ON_A_CPU = {"loader": "the loader", "communication": "other processes", "calls": "operators that do little",
+            "other": "what lies between operators"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,13 @@ def of_waiting(facts: Facts, pattern: str, scores: dict[str, float], worth: floa
     """Where the device stands still and the trace does not say for what. ``pattern``: the wait that takes most, if any."""
     most = scores.get(pattern, 0.0)
     if not facts.on_gpu:
-        return None
+        if pattern or facts.share("compute") >= HALF:
+            return None
+        rest = ", ".join(f"{said} {words.share(facts.share(name))}" for name, said in ON_A_CPU.items())
+        return Untold([f"operators that compute take {words.share(facts.share('compute'))} of {facts.whole}; the rest is split, "
+                       f"and no part of it is large enough to be the cause: {rest}"],
+                      ["trace more steps: waits that come now and then need some",
+                       "look whether other programs use these cores: they lengthen whatever runs (top)"])
     known = [item for item in facts.trace.work if item.kind == "kernel"]
     lost = sum(item.call is None for item in known)
     if pattern in ("launch", "synchronisation") and lost > HALF * len(known):

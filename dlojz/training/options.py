@@ -51,8 +51,7 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
         "--clip-grad must be a number above 0": args.clip_grad is not None and not 0 < args.clip_grad < math.inf,
         "--alpha must be a number above 0": args.alpha is not None and not 0 < args.alpha < math.inf,
         "--label-smoothing must be between 0 and 1": not 0 <= args.label_smoothing <= 1,
-        f"--model {shlex.quote(args.model)} is not a classification model of torchvision: try "
-        f"{', '.join(suggest.names(args.model, models, 3) or USUAL)}": args.model not in models,
+        _unknown(args.model, models): args.model not in models,
         f"--model {args.model} takes an --image-size that {_patch(args.model)} divides": args.image_size % _patch(args.model) > 0,
         "--device cuda: torch sees no GPU here (`dlojz doctor` says why); leave it out to train on the CPU":
             args.device == "cuda" and not cuda,
@@ -192,6 +191,12 @@ def refuse_other(path, then: dict, now: dict) -> None:
 
 def _mixes(augment: str) -> bool:
     return augment.startswith(("mixup", "cutmix"))
+
+
+def _unknown(model: str, models) -> str:
+    """What is said of a model that torchvision has not. Nothing of one that it has: to look for names like it takes a while."""
+    near = "" if model in models else ", ".join(suggest.names(model, models, 3) or USUAL)
+    return f"--model {shlex.quote(model)} is not a classification model of torchvision: try {near}"
 
 
 def _patch(model: str) -> int:

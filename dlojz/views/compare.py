@@ -159,12 +159,13 @@ def compare(*jobs, against=None, measures: Sequence[str] | None = None) -> Compa
         raise UsageError(f"there is no measure {unknown[0]!r}: {guess}They are {', '.join(MEASURES)}")
     found = runs.several(*jobs)
     timed = [run for run in found if "images_per_second" in run.numbers]
-    base = runs.one(against) if against is not None else (timed or found)[0]
+    first = runs.one(against) if against is not None else (timed or found)[0]
     notes, rows = [], []
     differing = switches(found)
-    if not any(_same(run, base) for run in found):
-        notes.append(_outside(base, found))
+    if not any(_same(run, first) for run in found):
+        notes.append(_outside(first, found))
     for run in found:
+        base = _base(run, first, found)
         why = runs.not_comparable(run, base)
         if not run.start:
             notes.append(f"{run.name}: {_nothing(run)}")
@@ -177,7 +178,16 @@ def compare(*jobs, against=None, measures: Sequence[str] | None = None) -> Compa
         rows.append(_row(run, base, differing, not why))
         if not why and run is not base and (unclear := _unclear(run, base)):
             notes.append(unclear)
-    return Comparison(rows, differing, notes, base.name, measures or USUAL)
+    elsewhere = [base for run in found if (base := _base(run, first, found)) is not first]
+    notes += dict.fromkeys(f"ratios of what was recorded on {runs.about(base)} are to {base.name}" for base in elsewhere)
+    return Comparison(rows, differing, notes, first.name, measures or USUAL)
+
+
+def _base(run: Run, base: Run, found: Sequence[Run]) -> Run:
+    """What a run is compared with: one that was recorded elsewhere with the one of the base's name that was recorded there."""
+    if not run.recorded or run.recorded == base.recorded:
+        return base
+    return next((other for other in found if other.recorded == run.recorded and other.asked == base.asked), base)
 
 
 def percentiles(run: Run) -> tuple[float | None, float | None, float | None]:

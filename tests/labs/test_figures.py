@@ -194,7 +194,8 @@ def test_where_there_is_no_gpu_both_runs_have_the_same_batch(scale, here):
     verbs.solve("gpu", yes=True)
     runs = sized(scale)
     assert "--device cpu" in runs.on_cpu and runs.on_cpu.endswith("--test-steps 6")
-    assert ("--batch-size" in runs.on_cpu) == (scale in ("gpu", "cluster")) and "--batch-size" not in runs.run
+    asked = re.findall(r"--batch-size \d+", runs.run)
+    assert re.findall(r"--batch-size \d+", runs.on_cpu) == (asked or ["--batch-size 16"] * (scale in ("gpu", "cluster")))
 
 
 @pytest.mark.parametrize("scale, tf32", [("ci", False), ("laptop", False), ("gpu", True), ("cluster", True)])

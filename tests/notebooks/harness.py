@@ -7,6 +7,7 @@ nothing. So nothing here leans on stored outputs: two cells with asserts are put
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -18,6 +19,8 @@ from signal import SIGKILL
 
 from dlojz.jobs import replay
 from dlojz.labs import notebooks, workspace
+
+BARE = "## To take along: the same in a bare loop"
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ def execute(folder: Path, name: str, expected: str, checked: set[str], recorded:
             seconds: float = 1200) -> Done:
     """Run a notebook of this workspace with nbval; ``checked`` are the labs that it has to check. The runs in ``recorded`` answer
     its submissions. The limits are for a machine that is busy with much else."""
-    guard(folder / name, expected, checked)
+    guard(folder / name, expected, checked, recorded is not None)
     command = [sys.executable, "-m", "pytest", "--nbval-lax", "--nbval-current-env", f"--nbval-cell-timeout={cell_seconds:g}",
                "-q", "-x", "-p", "no:cacheprovider", "--color=no", "--durations=5", f"--rootdir={folder}", name]
     env = notebooks.environment(folder) | ({replay.VARIABLE: str(recorded)} if recorded else {})
@@ -54,9 +57,21 @@ def execute(folder: Path, name: str, expected: str, checked: set[str], recorded:
         notebooks.end_jobs(folder, env)
 
 
-def guard(file: Path, expected: str, checked: set[str]) -> None:
+def guard(file: Path, expected: str, checked: set[str], replayed: bool) -> None:
+    """Puts the asserts in, and takes out the bare loop where another test runs it in the same way: test_bare_loops does what
+    starts processes, and the notebook that trains has executed the others."""
     notebook = json.loads(file.read_text(encoding="utf-8"))
+    loop = bare_loop(notebook)
+    if replayed or len(loop) > 1:
+        notebook["cells"] = [cell for cell in notebook["cells"] if cell not in loop]
     file.write_text(json.dumps(notebooks.guarded(notebook, expected, checked)), encoding="utf-8")
+
+
+def bare_loop(notebook: dict) -> list[dict]:
+    """The code cells after its heading, up to the next text: one, or a file of several processes and what starts them."""
+    cells = iter(notebook["cells"])
+    any("".join(cell["source"]).startswith(BARE) for cell in cells)  # goes on to it
+    return list(itertools.takewhile(lambda cell: cell["cell_type"] == "code", cells))
 
 
 def write(file: Path, *cells: str) -> None:

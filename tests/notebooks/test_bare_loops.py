@@ -10,12 +10,12 @@ import re
 import subprocess
 import sys
 
+import harness
 import pytest
 import torch
 
 from dlojz.labs import notebooks, workspace
 
-BARE = "## To take along: the same in a bare loop"
 PRINTED = {
     "gpu": r"weights on (cpu|cuda) images on \1 loss on \1\n",
     "amp": r"weights torch\.float32, outputs torch\.bfloat16, loss torch\.float32\n",
@@ -29,18 +29,6 @@ PRINTED = {
     "augmentation": r"the rows of labels add up to \[1\.0\]\n",
 }
 WRITTEN = "%%writefile "
-
-
-def loops(name):
-    """The code cells after the heading, up to the next text."""
-    cells = iter(notebooks.read(name)["cells"])
-    assert any("".join(cell["source"]).startswith(BARE) for cell in cells), f"{name} has no bare loop"
-    found = []
-    for cell in cells:
-        if cell["cell_type"] != "code":
-            break
-        found.append("".join(cell["source"]))
-    return found
 
 
 def notebook_of(lab):
@@ -61,7 +49,9 @@ def one_thread():
 
 @pytest.mark.parametrize("lab", [pytest.param(lab, marks=[pytest.mark.slow] if lab.startswith("ddp") else []) for lab in PRINTED])
 def test_prints_what_the_lab_is_about(lab, tmp_path, one_thread):
-    loop, *start = loops(notebook_of(lab))
+    found = harness.bare_loop(notebooks.read(notebook_of(lab)))
+    assert found, f"the notebook of {lab} has no bare loop"
+    loop, *start = ("".join(cell["source"]) for cell in found)
     assert "dlojz" not in loop and "# <-" in loop
     if start:  # several processes, so a file and the command that starts it
         first, loop = loop.split("\n", 1)

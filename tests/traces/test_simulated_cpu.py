@@ -75,6 +75,22 @@ def test_with_marked_steps_values_are_counted_for_each_step(tmp_path, reads, pat
     assert found.next[0].startswith("more to do for each call" if pattern == "launch" else "leave numbers on the GPU")
 
 
+def test_a_step_of_many_small_waits_does_not_tell(tmp_path):
+    """No wait takes enough of the step to be its cause, and computing does not take half of it."""
+    def step(cpu, compute):
+        with cpu.range("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"):
+            cpu.gap(130)
+        cpu.op("aten::mm", compute)
+        cpu.now = max(cpu.now, cpu.all_reduce(1000, 110))
+        cpu.gap(270)
+
+    _, _, found = told(Cpu(world=2).steps(6, lambda cpu: step(cpu, 440)), tmp_path)
+    assert found.pattern == "unknown" and found.title == "this trace does not tell", found
+    assert "operators that compute take 45% of a step" in str(found) and "the loader 13%" in str(found) and len(found.next) == 2
+    assert "what lies between operators 28%" in str(found) and "other processes 13%" in str(found)
+    assert told(Cpu(world=2).steps(6, lambda cpu: step(cpu, 700)), tmp_path)[2].pattern == "arithmetic"
+
+
 def test_communications_without_a_marked_step(tmp_path):
     cpu = Cpu(world=2)
     for _ in range(5):

@@ -204,7 +204,7 @@ scaler = torch.amp.GradScaler(device.type, enabled=args.amp == "fp16")
 scaler.scale(loss / group).backward()
 # <<< amp.backward
 
-# wrong: schedule steps too · expect: step 1: the schedule of the learning rate takes one step too many.*the fence amp.update
+# wrong: schedule steps too · expect: step 3: the schedule of the learning rate takes one step too many.*the fence amp.update
 # >>> amp.update
 if args.clip_grad:
     scaler.unscale_(optimizer)
@@ -223,7 +223,7 @@ scaler.step(optimizer)
 scaler.update()
 # <<< amp.update
 
-# wrong: divided in one of two branches · expect: --accumulate 3 --device cpu`, step 1: .*multiplied by 0.1111.*the fence amp.forward
+# wrong: divided in one of two branches · expect: --accumulate 3 --clip-grad 0.1 --device cpu`, step 1: .*multiplied by 0.1111.*the fence amp.forward
 # >>> amp.forward
 if args.amp != "off":
     with torch.autocast(device.type, dtype=amp_dtype):

@@ -1,24 +1,3 @@
-# right: as the authors do
-# >>> augmentation.boxes
-found = []
-for share, (cx, cy) in zip(lam.tolist(), centres.tolist()):
-    ratio = (1 - share) ** 0.5
-    w, h = width * ratio, height * ratio
-    edges = [cx * width - w / 2, cy * height - h / 2, cx * width + w / 2, cy * height + h / 2]
-    found.append([int(min(max(round(edge), 0), most)) for edge, most in zip(edges, (width, height, width, height))])
-return torch.tensor(found, dtype=torch.int64).view(-1, 4)
-# <<< augmentation.boxes
-# >>> augmentation.cutmix
-other, other_targets = images[partner], targets[partner]
-mixed, weights = images.clone(), []
-for i in range(len(images)):
-    x1, y1, x2, y2 = (int(edge) for edge in box[i])
-    mixed[i, :, y1:y2, x1:x2] = other[i, :, y1:y2, x1:x2]
-    weights.append(1 - (x2 - x1) * (y2 - y1) / (images.size(-1) * images.size(-2)))
-lam = torch.tensor(weights).to(targets.device)[:, None]
-return mixed, targets * lam + other_targets * (1 - lam)
-# <<< augmentation.cutmix
-
 # right: by other ways
 # >>> augmentation.randaugment
 from torchvision import transforms
@@ -42,12 +21,6 @@ mixed = torch.einsum("kb,kbchw->bchw", torch.stack([lam, 1 - lam]), both)
 mixed = mixed if images.is_floating_point() else mixed.round_()
 return mixed.type_as(images), targets[partner] + lam.unsqueeze(1) * (targets - targets[partner])
 # <<< augmentation.mixup
-# >>> augmentation.boxes
-half = 0.5 * torch.sqrt(1 - lam)  # as torchvision's CutMix: whole pixels of the centre and of half a side
-x, y = (centres[:, 0] * width).int(), (centres[:, 1] * height).int()
-w, h = (half * width).int(), (half * height).int()
-return torch.stack([(x - w).clamp(min=0), (y - h).clamp(min=0), (x + w).clamp(max=width), (y + h).clamp(max=height)], 1).long()
-# <<< augmentation.boxes
 # >>> augmentation.cutmix_batch
 height, width = images.shape[2:]
 x, y = torch.arange(width, device=box.device), torch.arange(height, device=box.device)
@@ -80,6 +53,13 @@ if images.dtype == torch.uint8:
     mixed = mixed.add(0.5).floor()
 return mixed.to(images.dtype), torch.lerp(targets[partner], targets, lam.unsqueeze(1))
 # <<< augmentation.mixup
+
+# right: a number from all pixels
+# >>> augmentation.loader
+images = torch.stack([image for image, _ in samples])
+labels = torch.tensor([int(label) for _, label in samples])
+return self(images, labels, int(images.long().sum()))
+# <<< augmentation.loader
 
 # right: masks as products
 # >>> augmentation.cutmix_batch
@@ -127,6 +107,36 @@ return lam, partner, torch.from_numpy(rng.random((count, 2), dtype="float32"))
 return cutmix(images, targets, box, partner)
 # <<< augmentation.cutmix_batch
 
+# wrong: in place · expect: `cutmix_batch`, 2 float32 images: argument 1 is changed(.|\n)*stays as it is(.|\n)*augmentation.cutmix_batch
+# >>> augmentation.cutmix_batch
+left, top, right, bottom = box[:, :, None, None].unbind(1)
+y, x = (torch.arange(size, device=box.device) for size in images.shape[2:])
+inside = (left <= x) & (x < right) & (top <= y[:, None]) & (y[:, None] < bottom)
+replaced = ((right - left) * (bottom - top))[:, 0] / images[0, 0].numel()
+images.copy_(torch.where(inside[:, None], images[partner], images))
+return images, (1 - replaced) * targets + replaced * targets[partner]
+# <<< augmentation.cutmix_batch
+
+# wrong: one mask for all · expect: `cutmix_batch`, \d \w+ images: (.|\n)*augmentation.cutmix_batch
+# >>> augmentation.cutmix_batch
+left, top, right, bottom = box[0].tolist()
+mixed = images.clone()
+mixed[:, :, top:bottom, left:right] = images[partner, :, top:bottom, left:right]
+replaced = (right - left) * (bottom - top) / images[0, 0].numel()
+return mixed, (1 - replaced) * targets + replaced * targets[partner]
+# <<< augmentation.cutmix_batch
+
+# wrong: not mixed in the loader · expect: --augment mixup-cpu.*labels that are int64(.|\n)*soft labels of the mixed images(.|\n)*augmentation.loader
+# >>> augmentation.loader
+return default_collate(samples)
+# <<< augmentation.loader
+
+# wrong: one number for all batches · expect: --augment mixup-cpu.*several batches are mixed in the same shares(.|\n)*augmentation.loader
+# >>> augmentation.loader
+images, labels = default_collate(samples)
+return self(images, labels, len(samples))
+# <<< augmentation.loader
+
 # wrong: floats for uint8 · expect: `mixup`, 6 uint8 images: the batch of images is float32(.|\n)*uint8(.|\n)*augmentation.mixup
 # >>> augmentation.mixup
 share = lam[:, None, None, None]
@@ -139,16 +149,6 @@ if mixer is not None:
     images, _ = mixer(images, labels, step)
 # <<< augmentation.batch
 
-# wrong: in place · expect: `cutmix`, 2 float32 images: argument 1 is changed(.|\n)*stays as it is(.|\n)*augmentation.cutmix
-# >>> augmentation.cutmix
-soft = targets.clone()
-for i, ((left, top, right, bottom), j) in enumerate(zip(box.tolist(), partner.tolist())):
-    images[i, :, top:bottom, left:right] = images[j, :, top:bottom, left:right]
-    replaced = (right - left) * (bottom - top) / images[i, 0].numel()
-    soft[i] = (1 - replaced) * targets[i] + replaced * targets[j]
-return images, soft
-# <<< augmentation.cutmix
-
 # wrong: labels of another mix · expect: its pixels other ones(.|\n)*one and the same call(.|\n)*augmentation.batch
 # >>> augmentation.batch
 if mixer is not None:
@@ -156,13 +156,6 @@ if mixer is not None:
     images, _ = mixer(images, hard, step)
     _, labels = mixer(images, hard, step + 1)
 # <<< augmentation.batch
-
-# wrong: not cut off · expect: \[\[6, -4, 42, 20\]\](.|\n)*cut off where the image ends(.|\n)*augmentation.boxes
-# >>> augmentation.boxes
-size = torch.tensor([width, height])
-half = (1 - lam).sqrt()[:, None] * size / 2
-return torch.stack([centres * size - half, centres * size + half], 1).round().long().flatten(1)
-# <<< augmentation.boxes
 
 # wrong: one lambda · expect: `draw`, alpha 0.2: lambda is the same for all images(.|\n)*augmentation.draw
 # >>> augmentation.draw

@@ -12,9 +12,6 @@ HEIGHT, WIDTH = 32, 48
 LAM = (1.0, 0.8, 0.4, 0.2, 0.0, 0.6)  # fifths of whole numbers: none is half way between two
 PARTNER = (1, 2, 0, 0, 3, 4)  # earlier ones and later ones; no permutation, so that its inverse is something else
 BOXES = ((0, 8, 24, 16), (0, 0, 48, 32), (0, 10, 7, 20), (12, 2, 30, 18), (5, 5, 5, 5), (0, 0, 22, 12))  # …, all, …, none, …
-# Sides of 0, 1/4, 1/2, 3/4 and 1 of the image's, so that all edges are whole pixels, however they are rounded
-SHARES = {(0.5, 0.5): 0.75, (0.25, 0.625): 0.9375, (0.5, 0.25): 0.4375, (0.0, 0.5): 0.75, (0.5, 0.0): 0.75, (0.875, 0.875): 0.75,
-          (0.25, 0.5): 0.0, (0.75, 0.5): 1.0}
 # What RandAugment's fourteen transforms call of torchvision: four of them `affine`, and the one that does nothing none
 KERNELS = ("affine", "rotate", "adjust_brightness", "adjust_saturation", "adjust_contrast", "adjust_sharpness", "posterize",
            "solarize", "autocontrast", "equalize")
@@ -53,13 +50,6 @@ def batches(shares, two):
 def images(count, kind, height=HEIGHT, width=WIDTH):
     found = torch.randint(0, 256, (count, 3, height, width), dtype=torch.uint8)
     return found if kind == "uint8" else found / 255
-
-
-def shares():
-    for centre, lam in SHARES.items():
-        name = f"lambda {lam:g}, centre {centre} of an image {WIDTH} wide and {HEIGHT} high"
-        yield name, (torch.tensor([lam]), torch.tensor([centre]), HEIGHT, WIDTH)
-    yield f"{len(SHARES)} boxes", (torch.tensor([*SHARES.values()]), torch.tensor([*SHARES]), HEIGHT, WIDTH)
 
 
 def alphas():

@@ -17,7 +17,6 @@ DRAW = {
     "what another rng gives": "lam, partner and centres are all drawn",
     "what is drawn of an image": "lam, x and y are independent"}
 SOFT = "{kits}: 1 - smoothing for the image's class and smoothing / classes for each; zeros where the image could not be read"
-BOX = "left, top, right, bottom of a box around the centre, with 1 - lam of the area, cut off where the image ends: {kits}"
 CUTMIX = {
     IMAGES: "in the box it is the partner as it came in, outside of it the image itself: {kits}",
     LABELS: "the partner's label weighs as much as the pixels that came from it: {kits}",
@@ -34,7 +33,7 @@ DRAWN = ("batch.mark", "model.inputs.mark", "loss.target.mark", "loss.value", "u
 def check(probe):
     def beside(function, inputs, fence="", **more):
         gpus = {} if probe.gpus else {"gpus": 1}  # what is made for a GPU alone comes as far as its mistake
-        probe.call_beside("augment.py", function, inputs, look=f"augmentation.{fence or function}", **gpus, **more)
+        return probe.call_beside("augment.py", function, inputs, look=f"augmentation.{fence or function}", **gpus, **more)
 
     probe.call_beside("augment.py", "of_image", "calls", by="transforms", look="augmentation.randaugment", words=RANDAUGMENT,
                       claim="RandAugment draws anew for each image, and gives uint8 back")
@@ -42,11 +41,9 @@ def check(probe):
            claim="lambda follows Beta(alpha, alpha); the model's random numbers stay as they are without augmentation")
     beside("soft_labels", "labels", "labels", observe=["transfers"], at_most=4, repeat=0, words={"value": SOFT})
     beside("mixup", "mixed", gives=(IMAGES, LABELS), observe=["transfers"], at_most=4, repeat=0, words=MIXUP)
-    beside("boxes", "shares", words={"value": BOX})
-    beside("cutmix", "boxed", gives=(IMAGES, LABELS), words=CUTMIX,
-           claim="mixup and CutMix mix images (uint8, float) and labels in the same shares, CutMix by the area replaced")
-    beside("cutmix_batch", "boxed", gives=(IMAGES, LABELS), observe=["transfers"], at_most=4, repeat=0, words=CUTMIX,
-           claim="a whole batch takes as many operations as a small one, on the device of the images, without a wait")
+    batch = beside("cutmix_batch", "boxed", gives=(IMAGES, LABELS), observe=["transfers"], at_most=4, repeat=0, words=CUTMIX,
+                   claim="mixup and CutMix mix images (uint8, float) and labels in the same shares, CutMix by the area replaced")
+    batch.says("a whole batch takes as many operations as a small one, on the device of the images, without a wait")
     plain = probe.beside("--augment none --data random --batch-size 8 --device cpu")  # the same 8 images in each step
     table(plain)
     for device in probe.devices:
@@ -59,16 +56,21 @@ def check(probe):
     epochs.may_differ(*DRAWN)
     epochs.holds(anew)
     epochs.says("train.py mixes each batch anew on the device, in each epoch, and learns from soft labels")
+    loader = probe.beside(f"{MIXED.replace('mixup', 'mixup-cpu')} --device cpu")
+    loader.may_differ(*DRAWN)
+    table(loader, "augmentation.loader")
+    loader.holds(anew)
+    loader.says("with mixup-cpu the loader does the same")
     if not probe.gpus:
         probe.unverified.append("that the device is quicker at it: that takes a GPU; look at your runs")
 
 
-def table(both):
-    both.same("batch.dtype", "batch.shape", "batch.device", look=BATCH, saw="the images are {mine} before they are normalized",
+def table(both, look=BATCH):
+    both.same("batch.dtype", "batch.shape", "batch.device", look=look, saw="the images are {mine} before they are normalized",
               expected="as the mixer returns them: {kits}")
-    both.same("loss.target", look=BATCH, saw="the loss compares with labels that are {mine}",
+    both.same("loss.target", look=look, saw="the loss compares with labels that are {mine}",
               expected="with the soft labels of the mixed images ({kits}), and without --augment with the labels as they are")
-    both.same("batch", "model.inputs", look=BATCH, saw="the images that the model is given are not those that the loader gave",
+    both.same("batch", "model.inputs", look=look, saw="the images that the model is given are not those that the loader gave",
               expected="without --augment they stay as they are")
 
 

@@ -102,6 +102,13 @@ if reduce_now and dist.is_initialized():
     dist.broadcast(sums, src=0)
 # <<< ddp.metrics
 
+# wrong: epochs since the start · expect: --resume`, resumed after an epoch: the second epoch has the order of the first one(.|\n)*the fence ddp.epoch
+# >>> ddp.epoch
+if procs.world_size > 1:
+    sampler.passes = getattr(sampler, "passes", -1) + 1
+    sampler.set_epoch(sampler.passes)
+# <<< ddp.epoch
+
 # wrong: converted after the wrap · expect: given a model with BatchNorm2d(.|\n)*converted before the model is wrapped
 # >>> ddp.sync_bn
 pass

@@ -17,9 +17,11 @@ def check(probe):
     model = probe.beside("--device cpu --batch-size 3 --metric-every 3 --checkpoint-every 2", ranks=3, local_ranks=[0, 0, 0],
                          uneven=True, solved=["ddp.sampler", "ddp.epoch", "ddp.buffers"])
     images = probe.beside("--device cpu", ranks=2, local_ranks=[0, 0])
+    later = probe.beside("--device cpu --resume", ranks=2, local_ranks=[0, 0], when="resumed after an epoch",
+                         resumed_at={"step": 2, "epoch": 1, "position": 0})
     gpus = probe.beside(f"--device cuda --sync-bn --find-unused-parameters --seed {SEED}", ranks=3, gpus=3, local_ranks=[2, 0, 1],
                         solved=["gpu"])
-    for both, backend in ((model, "gloo"), (images, "gloo"), (gpus, "nccl"), (alone, "")):
+    for both, backend in ((model, "gloo"), (images, "gloo"), (later, "gloo"), (gpus, "nccl"), (alone, "")):
         table(both)
         both.may_differ(*WAYS, *(() if both is model else DEALT))
         both.holds(joined, backend)
@@ -28,9 +30,11 @@ def check(probe):
         both.holds(split)
         both.holds(reshuffled)
     images.holds(statistics)
+    later.holds(as_without_a_stop, images.mine)
     gpus.holds(seeded, images.mine)
     model.says("three processes have the same parameters after each step; loss and accuracy are those of all images")
     images.says("two processes read each their own part of the images, in another order each epoch; rank 0 alone reports")
+    later.says("a resumed run reads its images in the order that the epoch would have had without a stop")
     gpus.says("on three simulated GPUs each process has its own; --sync-bn converts batch norm before the wrap; --seed counts")
     alone.says("one process trains as before")
     probe.unverified += ["several nodes: here processes only believe that they are on three",
@@ -110,6 +114,13 @@ def reshuffled(run):
     if first == sorted(first):
         return f"`{run.command}`: images come in the order in which they lie in their folders", "ddp.sampler"
     return any(first == other[0] for other in others) and f"`{run.command}`: the second epoch has the order of the first"
+
+
+@claim("its order is that of the second epoch: `epoch` counts those before a stop, too", look="ddp.epoch")
+def as_without_a_stop(run, whole):
+    if read(run)[0] != read(whole)[1]:
+        first = " of the first one" if read(run)[0] == read(whole)[0] else " that it would not have had without a stop"
+        return f"{run.said}: the second epoch has the order{first}"
 
 
 @claim("the order comes from --seed: another seed is another experiment", look="ddp.sampler")

@@ -13,28 +13,41 @@ from ...ui.palette import BLUE, GREEN, GREY, INK, ORANGE, PHASE, SKY, VERMILLION
 
 SAME = 1e-5  # what differs by less is the order of sums
 RANKS = (BLUE, ORANGE, GREEN, SKY)
-STEP = (("its images", 1.3, PHASE["idle"]), ("forward", 1.2, PHASE["forward"]), ("backward", 2, PHASE["backward"]),
-        ("all-reduce: mean of all gradients", 2.4, GREY), ("update", 1.2, PHASE["update"]))  # name, made-up length, colour
+STEP = (("its images", 1.3, PHASE["idle"]), ("forward", 1.5, PHASE["forward"]),
+        ("backward: last layers first", 3.6, PHASE["backward"]))  # name, made-up length, colour
+BUCKETS = ((0.15, 0.4), (0.45, 0.9), (0.75, 0.9), (1.0, 0.9))  # full at this part of the backward pass; length of its sending
 
 
 @tables.numbers(processes=(1, 16))
 def step(processes: int = 3) -> View:
-    """What each process does in one step, and the one moment in which they need each other."""
+    """What each process does in one step, and when they need each other: from the first full bucket of gradients on."""
+    names, lengths, colours = zip(*STEP)
+    begins = [sum(lengths[:place]) + 0.05 * place for place in range(len(STEP) + 1)]
+    sent, free = [], 0.0
+    for number, (filled, length) in enumerate(BUCKETS, 1):
+        begin = max(free, begins[2] + filled * lengths[2])
+        free = begin + length
+        sent.append(Span(begin, free - 0.05, "all-reduce", GREY, False, f"all-reduce of bucket {number}", str(number)))
     lanes = []
     for rank in range(processes):
-        begin, spans = 0.0, []
-        for name, length, colour in STEP:
-            shown = f"{name} {rank}" if name == "its images" else name
-            spans.append(Span(begin, begin + length, name, colour, name == "its images", shown, shown))
-            begin += length + 0.05
+        shown = (f"{names[0]} {rank}", *names[1:])
+        spans = [Span(begin, begin + length, name, colour, name == names[0], said, said)
+                 for begin, name, length, colour, said in zip(begins, names, lengths, colours, shown)]
+        spans += [Span(begins[3], free, "waits", PHASE["idle"], True, "waits for the last bucket", "waits"),
+                  Span(free + 0.05, free + 1.25, "update", PHASE["update"], False, "update", "update")]
         lanes.append(Lane(f"rank {rank}", spans, 40))
-    said = ("Parameters are the same before the step, gradients are the same after the all-reduce: so each process makes the "
-            "same update, the copies stay equal, and no parameter is ever sent.")
+    lanes.append(Lane("buckets", sent, 40))
+    said = ("The gradients of the last layers are ready first. Once a bucket of them is full, its all-reduce starts and gives "
+            "every process the mean, while the backward pass goes on to earlier layers. Only the last bucket is waited for.")
+    equal = ("Parameters are the same before the step and gradients after the all-reduces, so each process makes the same "
+             "update, and no parameter is ever sent.")
     text = "\n".join(["One step of several processes, each with its own copy of the model:",
                       "  1. its own images (different in each)   2. forward   3. backward: gradients of its own images",
-                      "  4. all-reduce: all get the mean of all gradients   5. the same update", said])
+                      "  under the backward pass: all-reduce of bucket 1, 2, 3, 4 as each is full: the mean of all gradients",
+                      "  4. wait for the last bucket   5. the same update", said, equal])
     chart = charts.timeline(lanes, axis=False, legend=False)
-    return View("a step of several processes", text, headline("One step of several processes") + chart.html() + quiet(said))
+    return View("a step of several processes", text,
+                headline("One step of several processes") + chart.html() + quiet(said) + quiet(equal))
 
 
 @tables.numbers(images=(1, 17), processes=(1, 8), epochs=(1, 8))

@@ -69,7 +69,8 @@ class Probe:
         ``script``: another file of the lab, such as ``hunt/slow_feed.py``. ``small=False`` gives it no switches but these.
         ``ranks``: how many processes, on the CPU, which find each other by gloo. ``observe``: which observers (all).
         ``options`` are theirs: ``gpus=N`` pretends that there are N GPUs, ``local_rank=N`` that srun started it as process
-        N on its node, ``overflow_at=STEP`` makes the gradients of a step infinite, ``spy=["torch.compile"]`` notes calls.
+        N on its node, ``overflow_at=STEP`` makes the gradients of a step infinite, ``spy=["torch.compile"]`` notes calls,
+        ``resumed_at={"step": 2, "epoch": 1, "position": 0}`` lets it go on from there as if a checkpoint had said so.
         """
         request = self._request(switches, script, small, ranks, observe, solved, options)
         facts = self._start(request, self.copies.copy(request["solved"]))
@@ -86,13 +87,13 @@ class Probe:
         says of the run beside its command ("as the second process of its node").
         """
         request = self._request(switches, script, small, ranks, observe, solved, options) | {"when": when}
-        mine = self._start(request, self.copies.copy(request["solved"]))
         copies = self.copies
         kits = copies.copy([*request["solved"], *copies.lab_fences(), *copies.others()], whole=True)
         key = kept.key(request | {"files": kits.digest})
         ranks_of = kept.load(key)
-        facts = self._start(request, kits) if ranks_of is None else \
-            Facts.kept(ranks_of, kits, mine.script, mine.command, request)
+        facts = None if ranks_of else self._start(request, kits)  # first: should mine never end, this is well all the same
+        mine = self._start(request, copies.copy(request["solved"]))
+        facts = facts or Facts.kept(ranks_of, kits, mine.script, mine.command, request)
         pair = Beside(mine, facts, key if ranks_of is None else "", self)
         self.runs.append(mine)
         self.pairs.append(pair)

@@ -126,7 +126,12 @@ def _install(log: Log, names: list[str], options: dict):
 
 
 def _stand_in(options: dict) -> None:
-    """Let the script believe that srun has started it as the process with this number on its node, though it runs alone."""
+    """Let the script believe that srun has started it as the process with this number on its node, though it runs alone; or that
+    a checkpoint was loaded, though all is as at the beginning but the place from which it goes on."""
+    if place := options.get("resumed_at"):
+        from ...training import checkpoint, failures
+
+        failures.to_resume, checkpoint.load = lambda *_: True, lambda *_: dict(place)
     rank = options.get("local_rank")
     if rank is not None:
         from ...training import distributed

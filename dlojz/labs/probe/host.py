@@ -15,6 +15,8 @@ import signal
 import sys
 import warnings
 
+PLACES = 2**15  # of a fingerprint: as many as the probe's images and parameters have numbers
+
 
 def main() -> None:
     replies = int(sys.argv[1])
@@ -63,7 +65,7 @@ def _imports() -> None:
     import torchvision.transforms.v2  # noqa: F401
     from PIL import Image
 
-    from ... import data  # noqa: F401
+    from ...data import folders, photos, shards  # noqa: F401
     from ...system import machine  # noqa: F401
     from ...training import (  # noqa: F401
         activation_checkpointing,
@@ -74,6 +76,8 @@ def _imports() -> None:
         options,
         records,
         summary,
+        todos,
+        training,
     )
     from . import child, fingerprints, functions, modes, net, observe, pretend  # noqa: F401
 
@@ -81,6 +85,7 @@ def _imports() -> None:
         observe.load(name)
     Image.preinit()
     net.register()
+    fingerprints.weights(PLACES)
     # What is there by now stays. Looking for garbage among it would cost each fork more than its training does.
     gc.collect()
     gc.freeze()

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...system import paths, processes
+from ...system import machine, paths, processes
 
 MARK = "DLOJZ_PROBE"
 FOREIGN = ("JPY_", "SLURM_", "SBATCH_", "SRUN_", "PMIX_", "PMI_", "DLOJZ_", "TORCHELASTIC_", "NCCL_", "GLOO_")
@@ -30,6 +30,7 @@ PREFIX = "dlojz-check-"  # of a check's folder among the temporary files
 OWNER = ".owner.json"  # in it: whose it is
 START = 120.0  # seconds in which torch must be imported
 GUARD_EVERY = 0.1
+LOOKING = 30  # times what it takes to look at the memory of all processes of the machine, before that is done again
 BUSY = 2  # times the seconds of a check
 ALONE = 5.0  # seconds that the other processes of a run are given once one has failed
 ANSWER = 10.0  # seconds in which the host must say that a process that was ended is over
@@ -64,7 +65,7 @@ class Process:
     identity: dict | None = None
     status: int | None = None
     killed: str = ""  # "time", "busy", "memory", "alone": why we ended it
-    asked: float = 0.0  # when the host was asked to start it
+    asked: float = 0.0  # when the host was asked to start it; 0 while it waits for a core
     stopped: float = 0.0  # when we have ended it
     ended: float = 0.0
     env: dict = field(default_factory=dict)
@@ -113,6 +114,8 @@ class Session:
         self.folder = self.folder.resolve()
         (self.folder / OWNER).write_text(json.dumps(_place() | {"process": processes.identity(os.getpid()), "mark": self.mark}))
         self._processes: dict[int, Process] = {}
+        self._queue: list[list[tuple[Process, dict]]] = []  # runs for which no core is free yet, with what the host is told
+        self._cores = machine.cores_allowed()
         self._folders = 0
         self._replies = b""
         self._ready = False
@@ -150,7 +153,8 @@ class Session:
     # --------------------------------------------------------------------------------------------------------------- runs
     def start(self, root: Path, script: str, arguments: list[str], *, ranks: int = 1, observe: Iterable[str] = (),
               options: dict | None = None, call: tuple[Path, str] | None = None) -> list[Process]:
-        """Start a run of ``ranks`` processes; returns at once. Raises HostLost.
+        """Start a run of ``ranks`` processes once a core is free; returns at once. Raises HostLost. More at a time would only
+        delay the first, and a check that it refuses has no use for the others.
 
         ``script``: a file of the folder ``root``. ``options`` are for the observers. ``call``: instead of running the script,
         import it and call this function of this file with it.
@@ -165,28 +169,39 @@ class Session:
         folder.mkdir()
         if ranks > 1:
             port = self._ports.enter_context(reserved_port())
-        started = []
+        queued = []
         for rank in range(ranks):
             number = len(self._processes)
-            process = Process(number, folder / f"facts-{rank}.jsonl", folder / f"stack-{rank}.txt", asked=time.monotonic())
+            process = Process(number, folder / f"facts-{rank}.jsonl", folder / f"stack-{rank}.txt")
             if ranks > 1:
                 place = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks, "MASTER_PORT": port}
                 process.env = {"MASTER_ADDR": "127.0.0.1"} | {name: str(value) for name, value in place.items()}
                 if sys.platform == "linux":
                     process.env["GLOO_SOCKET_IFNAME"] = "lo"
             self._processes[number] = process
-            started.append(process)
-            self._send({"number": number, "root": root, "script": os.path.join(root, script), "arguments": arguments,
-                        "call": call and [str(call[0]), call[1]], "folder": str(folder), "facts": str(process.facts),
-                        "stack": str(process.stack), "observe": list(observe), "options": options or {},
-                        "env": process.env | {"DLOJZ_RUN": str(folder)}})
-        return started
+            request = {"number": number, "root": root, "script": os.path.join(root, script), "arguments": arguments,
+                       "call": call and [str(call[0]), call[1]], "folder": str(folder), "facts": str(process.facts),
+                       "stack": str(process.stack), "observe": list(observe), "options": options or {},
+                       "env": process.env | {"DLOJZ_RUN": str(folder)}}
+            queued.append((process, request))
+        self._queue.append(queued)
+        self._begin_next()
+        return [process for process, _ in queued]
+
+    def _begin_next(self) -> None:
+        """Of the queue, as long as a core is free. All processes of a run begin together: they wait for each other."""
+        begun = [process for process in self._processes.values() if process.asked]
+        while self._queue and sum(process.status is None for process in begun) < self._cores:
+            for process, request in self._queue.pop(0):
+                process.asked = time.monotonic()
+                begun.append(process)
+                self._send(request)
 
     def begin(self, limits: Limits | None = None) -> None:
         """Another check with the same host: its time starts anew."""
         self.limits = limits or Limits()
         self.seconds, self.begun, self.output = self.limits.seconds, None, b""
-        self._guarded, self.waited, self._used = time.monotonic(), 0.0, {}
+        self._guarded, self.waited, self._used, self._look_again = time.monotonic(), 0.0, {}, 0.0
         self._ports.close()
 
     def restart_clock(self) -> None:
@@ -205,7 +220,10 @@ class Session:
             self._kill_left()
 
     def stop(self) -> None:
-        """End all runs that still go on. Raises HostLost."""
+        """End all runs that still go on, and those that are still to begin. Raises HostLost."""
+        for process, _ in (each for run in self._queue for each in run):
+            process.status, process.ended = signal.SIGKILL, time.monotonic()
+        self._queue.clear()
         self._kill_all()
         limit = time.monotonic() + ANSWER
         while self._running():
@@ -264,7 +282,7 @@ class Session:
     def _answers(self) -> None:
         """Raises HostLost where what was asked for or ended long ago has still not been reported as begun or as over."""
         ended = [process.stopped for process in self._processes.values() if process.stopped and process.status is None]
-        asked = [process.asked for process in self._processes.values() if process.pid is None]
+        asked = [process.asked for process in self._processes.values() if process.pid is None and process.asked]
         if (ended and time.monotonic() > min(ended) + ANSWER) or (asked and time.monotonic() > min(asked) + ANSWER_BEGIN):
             raise HostLost(SILENT)
 
@@ -288,6 +306,7 @@ class Session:
             *lines, self._replies = (self._replies + data).split(b"\n")
             for line in lines:
                 self._hear(line.decode().split())
+            self._begin_next()
         self._guard()
 
     def _hear(self, words: list[str]) -> None:
@@ -330,9 +349,13 @@ class Session:
         if self.begun is not None and now > self.begun + self.seconds + min(self.waited, most):
             self._end(running, "time" if self.waited < most else "busy")
             return
+        if now < self._look_again:
+            return
+        used = time.process_time()
         pids = self.descendants()
         if sum(map(_memory, pids)) > self.limits.memory and sum(map(_memory_shared_out, pids)) > self.limits.memory:
             self._end(running, "memory")
+        self._look_again = now + LOOKING * (time.process_time() - used)
 
     def _end(self, running: list[Process], why: str) -> None:
         for process in running:

@@ -49,6 +49,14 @@ if hasattr(profiler, "step"):
     profiler.step()
 # <<< profiler.step
 
+# wrong: half of the training · expect: --resume`, resumed after 12 steps: no trace is ready after 20 steps.*line \d+ of train.py, `profiler = torch
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    schedule = torch.profiler.schedule(wait=total_steps // 2, warmup=2, active=4, repeat=1)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start
+
 # wrong: begins again later · expect: the schedule begins again \(`repeat` is 0\).*line \d+ of train.py, `profiler = torch
 # >>> profiler.start
 profiler = nullcontext()
@@ -132,7 +140,7 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(schedule=schedule)
 # <<< profiler.start
 
-# wrong: waits too long · expect: no trace is ready after step 20: the schedule ends later
+# wrong: waits too long · expect: no trace is ready after 20 steps: the schedule ends later
 # >>> profiler.start
 profiler = nullcontext()
 if args.profile and procs.is_main:

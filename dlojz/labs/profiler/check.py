@@ -3,6 +3,7 @@
 from dlojz.labs.checking import claim, expect
 
 STEPS, MOST, SETTLED = 20, 10, 2  # steps of the lab's own run; most steps in a trace; steps that come before it
+DONE = 12  # steps before a run is resumed
 WATCH = ["layers", "told", "profiling"]  # the training's steps and losses are the same in the kit's run, too
 START, STEP = "profiler.start", "profiler.step"
 
@@ -11,14 +12,18 @@ def check(probe):
     table(probe.beside("", observe=WATCH), "without --profile no profiler is made, and with it one, in the main process alone")
     profiled = f"--profile --data random --test-steps {STEPS}"
     alone = probe.beside(profiled, observe=WATCH)
+    resumed = probe.beside(f"--profile --data random --test-steps {STEPS + DONE} --resume", observe=WATCH,
+                           resumed_at={"step": DONE, "epoch": 0, "position": DONE}, when=f"resumed after {DONE} steps")
     # Two batches an update: steps are batches. A second process, on a node of its own: only one traces.
     two = probe.beside("--profile --accumulate 2 --device cpu", observe=[*WATCH, "replicas"], ranks=2, local_ranks=[0, 0],
                        solved=["ddp", "ddp_advanced"])
     two.may_differ("ended.trace")  # a schedule of one's own may be longer than these 4 steps
-    for both in (alone, two):
+    for both in (alone, two, resumed):
         table(both, "the profiler hears of each step once, also where an update takes several")
-    alone.holds(traced)
+    for both in (alone, resumed):
+        both.holds(traced)
     alone.says("a trace is written once, to trace.json.gz in the run's folder, of a few steps that others came before")
+    resumed.says("a resumed run leaves its trace, too")
     probe.unverified.append(f"that a run of fewer than {STEPS} steps leaves a trace as well")
     if probe.gpus:
         gpu = probe.beside(f"{profiled} --device cuda", observe=WATCH, solved=["gpu"])
@@ -55,7 +60,7 @@ def heard(each):
 
 @claim("the run leaves its trace", look=START)
 def traced(run):
-    made, traces, ran = run.need("profiler.made"), run.all("profiler.trace"), f"`{run.command}`: "
+    made, traces, ran = run.need("profiler.made"), run.all("profiler.trace"), f"{run.said}: "
     actions = [step.action for step in run.all("profiler.step")]
     warm = made.warmup if made.warmup is not None else actions.count("warmup")
     expect(made.scheduled, look=made, expected="it waits for some steps, warms up, and records a few",
@@ -66,7 +71,7 @@ def traced(run):
            expected="at least one step of warm-up before what is recorded",
            saw=f"{ran}the profiler begins to record without a warm-up: its own start is then part of the first recorded step")
     expect("record_and_save" in actions, look=made, expected=f"a run of {STEPS} steps, the lab's own, is long enough for a trace",
-           saw=f"{ran}no trace is ready after step {STEPS}: the schedule ends later")
+           saw=f"{ran}no trace is ready after {STEPS} steps: the schedule ends later")
     expect(traces, look=made, expected="the trace is written when it is ready",
            saw=f"{ran}steps are recorded, but no trace is exported")
     expect(len(traces) == 1, look=made, expected="one trace a run: the schedule need not begin again",
