@@ -37,11 +37,16 @@ def folder() -> Path:
                          "set DLOJZ_CACHE to a folder with 50 MB of room") from None
 
 
+def library() -> Path:
+    """The folder of the standard library."""
+    return Path(sysconfig.get_paths()["stdlib"])
+
+
 def _make(target: Path) -> Iterator[None]:
-    library = Path(sysconfig.get_paths()["stdlib"])
-    files = sorted(file for file in library.rglob("*.py") if not LEFT_OUT & set(file.relative_to(library).parts))
+    root = library()
+    files = sorted(file for file in root.rglob("*.py") if not LEFT_OUT & set(file.relative_to(root).parts))
     if not files:
-        raise UsageError(f"{library} holds no sources: give --data a folder with train.bin and val.bin")
+        raise UsageError(f"{root} holds no sources: give --data a folder with train.bin and val.bin")
     order = np.random.default_rng(0).permutation(len(files))  # neighbours in the alphabet are alike
     with open(target / "train.bin", "wb") as train, open(target / "val.bin", "wb") as val:
         for number, index in enumerate(order):

@@ -71,6 +71,8 @@ def _flops(start: dict, found: dict) -> dict:
 def _durations(start: dict, found: dict) -> dict:
     """What an epoch and a whole training would take. Random data has no epoch of its own, and a --test run no number of them."""
     args = start.get("args") or {}
+    if start.get("unit") == "tokens" and (args.get("test") or args.get("data") == "random"):
+        return {}  # a language model has no usual number of epochs
     epochs = USUAL_EPOCHS if args.get("test") else start.get("epochs")
     if not found.get("images_per_second") or not epochs:
         return {}
