@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 from training import LANGUAGE, environment
 
 from dlojz.data import photos, texts
@@ -73,6 +74,21 @@ def test_the_loss_is_the_mean_over_tokens_and_begins_at_that_of_a_guess():
     assert loss.item() == pytest.approx(math.log(320), abs=0.1)
 
 
+def test_the_loss_for_the_compiler_is_the_same(net):
+    tokens = torch.randint(0, 40, (2, 21))
+    found = []
+    for model in (net, torch.compile(net, backend="aot_eager")):
+        net.zero_grad()
+        loss = model(tokens[:, :-1], tokens[:, 1:])
+        (2 * loss).backward()
+        found.append([loss.detach(), *(weight.grad.clone() for weight in net.parameters())])
+    torch.compiler.reset()
+    for one, other in zip(*found):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    logits, targets = torch.randn(6, 40, dtype=torch.float64, requires_grad=True) * 30, torch.arange(6)
+    torch.testing.assert_close(lm.CrossEntropy.apply(logits, targets).float(), F.cross_entropy(logits, targets).float())
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("prompt", [1, 9])
 def test_generation_with_a_cache_is_generation_without(net, prompt, temperature):
@@ -94,15 +110,16 @@ def test_generation_ends_with_the_context(net):
         lm.generate(net, torch.zeros(1, 60, dtype=torch.long), 5)
 
 
-def test_recomputed_activations_give_the_same_gradients(net):
+def test_what_saves_memory_gives_the_same_gradients(net):
     tokens = torch.randint(0, 40, (2, 20))
     found = []
-    for net.recompute in (False, True):
+    for net.recompute, net.chunks in (("", 1), ("all", 3), ("products", 1)):
         net.zero_grad()
         net(tokens, tokens.roll(-1, 1)).backward()
         found.append([weight.grad.clone() for weight in net.parameters()])
-    for one, other in zip(*found):
-        torch.testing.assert_close(one, other)
+    for plain, *others in zip(*found):
+        for other in others:
+            torch.testing.assert_close(other, plain)
 
 
 def test_presets_have_the_parameters_that_they_are_named_for():

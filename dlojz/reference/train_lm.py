@@ -16,6 +16,7 @@ from pathlib import Path
 
 import lm
 import optimizers
+import saving
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -58,7 +59,10 @@ def arguments(argv=None):
     add("--accumulate", type=int, default=1, metavar="N", help="update once in N batches")
     add("--metric-every", type=int, default=1, metavar="N", help="sum the loss over processes every N steps")
     add("--profile", action="store_true", help="write a torch.profiler trace of a few steps")
-    add("--checkpoint-activations", action="store_true", help="compute activations again in the backward pass")
+    add("--checkpoint-activations", nargs="?", const="all", choices=["all", "products"],
+        help="compute activations again in the backward pass: all of a block, or all but its products")
+    add("--chunked-loss", type=int, default=1, metavar="N", help="compute logits and loss in N parts, one at a time")
+    add("--lora", type=int, metavar="RANK", help="train two thin matrices beside each linear layer, and nothing else")
     add("--checkpoint-every", type=int, metavar="N", help="save every N steps and at the end of each epoch")
     add("--resume", action="store_true", help="resume from the checkpoint in the run's folder, if it exists")
     add("--run-dir", help="where the record, checkpoint and trace go")
@@ -105,8 +109,7 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
 
     # ----------------------------------------------------------------------------------------------------------- model
     shape = lm.shape(args.model, vocabulary, args.length)
-    net = lm.Transformer(shape).to(device)
-    net.recompute = args.checkpoint_activations
+    net = network(args, shape).to(device)
     if args.compile_blocks:
         for block in net.blocks:
             block.compile(mode=args.compile)
@@ -117,7 +120,8 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
     if args.compile and not args.compile_blocks:
         model = torch.compile(model, mode=args.compile)
     args.lr = lm.default_lr(shape) if args.lr is None else args.lr
-    optimizer = optimizers.make_optimizer(args.optimizer, net.parameters(), args.lr, args.mom, args.wd, args.fused)
+    optimizer = optimizers.make_optimizer(args.optimizer, [p for p in net.parameters() if p.requires_grad], args.lr, args.mom,
+                                          args.wd, args.fused)
     scheduler = optimizers.make_schedule(args.schedule, optimizer, args.lr, options.updates(args, epoch_lengths))
     autocast = {"device_type": device.type, "dtype": torch.bfloat16, "enabled": args.amp == "bf16"}
 
@@ -184,6 +188,12 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
             training.validated(found, train_set and val_set.folder)
             position = 0
     training.end()
+
+
+def network(args: argparse.Namespace, shape: lm.Shape) -> lm.Transformer:
+    """The model that the switches ask for."""
+    net = lm.Transformer(shape, args.checkpoint_activations or "", args.chunked_loss)
+    return saving.add_lora(net, args.lora) if args.lora else net
 
 
 def accumulating(model: nn.Module, more_to_come: bool):

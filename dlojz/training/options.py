@@ -15,10 +15,10 @@ from ..system.arguments import Parser as Parser
 from ..system.errors import UsageError
 
 AT_LEAST_ONE = ("image_size", "length", "batch_size", "epochs", "test_steps", "accumulate", "metric_every", "checkpoint_every",
-                "prefetch_factor")
-FIXED = ("model", "data", "image_size", "length", "vocabulary", "mask_documents", "batch_size", "accumulate", "optimizer", "lr",
-         "wd", "mom", "schedule", "label_smoothing", "augment", "alpha", "clip_grad", "drop_last", "amp", "seed")  # a resumed run
-# needs the same
+                "prefetch_factor", "chunked_loss", "lora")
+FIXED = ("model", "data", "image_size", "length", "vocabulary", "mask_documents", "lora", "batch_size", "accumulate",
+         "optimizer", "lr", "wd", "mom", "schedule", "label_smoothing", "augment", "alpha", "clip_grad", "drop_last", "amp",
+         "seed")  # a resumed run needs the same
 USUAL = ("resnet18", "resnet50", "efficientnet_b0")  # models
 IN_LOADER = ("randaugment", "mixup-cpu")  # what --augment does there
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
