@@ -182,7 +182,8 @@ class CrossEntropy(torch.autograd.Function):
         most = bits.amax(1, keepdim=True)
         total = most + (bits - most).exp2().sum(1, keepdim=True).log2()
         ctx.save_for_backward(logits, targets, total)
-        return (total - bits.gather(1, targets[:, None])).mean() * math.log(2)
+        right = logits.gather(1, targets[:, None]).float() * math.log2(math.e)
+        return (total - right).mean() * math.log(2)
 
     @staticmethod
     def backward(ctx, grad):
