@@ -159,7 +159,7 @@ class Transformer(nn.Module):
         x = self.norm(x)
         if targets is None:
             return self.head(x)
-        if self.chunks > 1 and self.training:
+        if self.chunks > 1:
             return saving.chunked_loss(x, self.head, targets, self.chunks)
         return next_token_loss(x, self.head, targets)
 

@@ -157,8 +157,10 @@ class AsCuda(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if func is F.rms_norm and len(args) > 2 and args[2] is not None and args[2].dtype is args[0].dtype:
-            return _RMSNorm.apply(args[0], args[2])
+        if func is F.rms_norm:  # torch hands on what comes after the shape by name
+            weight = kwargs.get("weight")
+            if weight is not None and weight.dtype is args[0].dtype:
+                return _RMSNorm.apply(args[0], weight)
         if func in IN_FLOAT32 and torch.is_autocast_enabled("cpu"):
             with torch.autocast("cpu", enabled=False):
                 return func(*(_in_float32(arg) for arg in args), **{name: _in_float32(arg) for name, arg in kwargs.items()})
