@@ -52,7 +52,7 @@ def snapshot(job) -> View:
     reserved = sum(segment["total_size"] for segment in segments)
     used = sum(segment["allocated_size"] for segment in segments)
     free = [block["size"] for segment in segments for block in segment["blocks"] if block["state"] == "inactive"]
-    said = [f"Peak of what was allocated while it was recorded: {words.gigabytes(whole)}, at event {peak + 1:,} of {len(live):,}."]
+    said = [f"Peak of what was allocated while it was recorded: {words.gigabytes(whole)}, event {peak + 1:,} of {len(live):,}."]
     said += [f"{words.gigabytes(live[peak][place])} of the peak ({words.share(live[peak][place] / whole)}): {place}"
              for place in places[:MOST]]
     if before:
