@@ -8,7 +8,7 @@ is counted from then on until it is freed, so that everything counts that is the
 tensors see only what autograd keeps, and nothing of what a selective checkpoint does.) The tensors are on a fake CPU: torch's
 builds for CUDA refuse a backward pass on fake GPU tensors where there is no GPU.
 
-What CUDA does differently is done as there: see `AsCuda`. What is not counted: what kernels borrow while they run (cuDNN's
+What CUDA does differently is done as there: see `as_cuda`. What is not counted: what kernels borrow while they run (cuDNN's
 workspaces), and the memory of the CUDA context.
 """
 
@@ -24,10 +24,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import torch
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -148,23 +148,33 @@ class _RMSNorm(torch.autograd.Function):
         return torch.empty_like(x), torch.empty_like(weight)
 
 
-IN_FLOAT32 = {F.layer_norm, F.softmax, F.log_softmax, F.cross_entropy, F.nll_loss, F.group_norm}
+def _rms_norm(plain, x, shape, weight=None, eps=None):
+    """One kernel on a GPU, from torch 2.9 on, and a row of operators here."""
+    if weight is None or weight.dtype is not x.dtype:
+        return plain(x, shape, weight, eps)
+    return _RMSNorm.apply(x, weight)
 
 
-class AsCuda(TorchFunctionMode):
-    """Calls that take other memory on a GPU than on a CPU: what autocast computes in float32 there alone, and RMSNorm, which is
-    one kernel there (from torch 2.9 on) and a row of operators here."""
+def _float32(plain, *args, **kwargs):
+    """What CUDA's autocast computes in float32, and that of a CPU does not."""
+    if not torch.is_autocast_enabled("cpu"):
+        return plain(*args, **kwargs)
+    with torch.autocast("cpu", enabled=False):
+        return plain(*(_in_float32(arg) for arg in args), **{name: _in_float32(arg) for name, arg in kwargs.items()})
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func is F.rms_norm:  # torch hands on what comes after the shape by name
-            weight = kwargs.get("weight")
-            if weight is not None and weight.dtype is args[0].dtype:
-                return _RMSNorm.apply(args[0], weight)
-        if func in IN_FLOAT32 and torch.is_autocast_enabled("cpu"):
-            with torch.autocast("cpu", enabled=False):
-                return func(*(_in_float32(arg) for arg in args), **{name: _in_float32(arg) for name, arg in kwargs.items()})
-        return func(*args, **kwargs)
+
+IN_FLOAT32 = ("layer_norm", "group_norm", "softmax", "log_softmax", "cross_entropy", "nll_loss")
+
+
+@contextlib.contextmanager
+def as_cuda() -> Iterator[None]:
+    """In this block, calls that take other memory on a GPU than on a CPU take that of a GPU. Functions are replaced themselves,
+    since a mode of torch's would not see what a checkpoint computes again within `backward`."""
+    with contextlib.ExitStack() as replaced:
+        for name in ("rms_norm", *IN_FLOAT32):
+            ours = _rms_norm if name == "rms_norm" else _float32
+            replaced.enter_context(mock.patch.object(F, name, functools.partial(ours, getattr(F, name))))
+        yield
 
 
 def _in_float32(value):
@@ -214,7 +224,7 @@ def count_steps(make: Callable[[], Made], **about) -> Plan:
 
     with FakeTensorMode():
         made = make()
-        with AsCuda(), Count() as count:
+        with as_cuda(), Count() as count:
             for part, tensors in (("parameters", made.net.parameters()), ("buffers", made.net.buffers()), ("batch", made.batch)):
                 for tensor in tensors:
                     count.see(tensor)

@@ -7,16 +7,14 @@ from ..system.errors import UsageError
 from ..training.memory_plan import Plan, of_command
 from ..ui import charts, page, words
 from ..ui.page import View
-from ..ui.palette import BLUE, GREEN, GREY, INK, ORANGE, PINK, SKY, VERMILLION
+from ..ui.palette import GREY, PHASE
 
 # GB as `torch.cuda.get_device_properties(0).total_memory` has it: somewhat less or more than the name says.
 CARDS = {"V100 16 GB": 16.9, "V100 32 GB": 34.1, "A100 40 GB": 42.4, "A100 80 GB": 85.1, "H100 80 GB": 85.0, "H200 141 GB": 150.1}
 SHOWS = 0.0005  # of the peak: less is nothing to look at
 CONTEXT = 0.6e9  # bytes: CUDA's context and its kernels, which no tensor counts
 SPARE = 1.05  # what the allocator reserves beyond what tensors take: it rounds up, and leaves holes
-COLOURS = {"parameters": BLUE, "gradients": SKY, "optimizer": GREEN, "buffers": GREY, "batch": GREY,
-           "weights in half precision": ORANGE, "activations": PINK, "logits and loss": VERMILLION, "backward pass": "#f0e442",
-           "update": "#8d6e4f", "validation": INK}
+
 
 
 def memory_plan(*commands: str, card: str = "V100 32 GB") -> View:
@@ -41,7 +39,7 @@ def memory_plan(*commands: str, card: str = "V100 32 GB") -> View:
 
     def body() -> str:
         bars = charts.stacked([("" if len(plans) == 1 else short(title), {part: size / 1e9 for part, size in sizes.items()})
-                               for title, sizes in parts], unit="GB", colours=COLOURS, limit=(name, CARDS[name]), axis="GB",
+                               for title, sizes in parts], unit="GB", limit=(name, CARDS[name]), axis="GB",
                               say=lambda value: f"{value:.2f}" if value < 10 else f"{value:.1f}")
         return page.headline(title.capitalize()) + bars.html() + "".join(map(page.quiet, said)) + curve(plans[0]).html() \
             + page.quiet(f"{note} The curve: {plans[0].title}, two steps and a validation.")
@@ -93,7 +91,7 @@ def curve(plan: Plan) -> charts.Chart:
         before = phase
     drawn = []
     for phase, runs in lines.items():
-        colour = charts.COLOURS.get(phase, GREY)
+        colour = PHASE.get(phase, GREY)
         for number, points in enumerate(runs):
             step = max(1, len(points) // 400)
             drawn.append(charts.Line(phase if number == 0 else "", points[::step] + points[-1:], colour, shown=number == 0))

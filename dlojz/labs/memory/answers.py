@@ -82,7 +82,7 @@ context = functools.partial(create_selective_checkpoint_contexts, PRODUCTS) if k
 return checkpoint(block, *inputs, use_reentrant=False, context_fn=context, preserve_rng_state=False)
 # <<< memory.recomputed
 
-# wrong: the reentrant one · expect: an input that needs no gradient.*the gradients
+# wrong: the reentrant one · expect: all recomputed, of an input that needs no gradient
 # >>> memory.recomputed
 if keep_products:
     context = functools.partial(create_selective_checkpoint_contexts, PRODUCTS)
