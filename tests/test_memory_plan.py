@@ -76,7 +76,7 @@ def test_what_saves_memory_is_seen():
     assert kept["lora"].parts["optimizer"] < 0.1 * plain.parts["optimizer"]
     assert kept["sgd"].parts["optimizer"] == pytest.approx(plain.parts["parameters"], rel=0.02)
     # Validation of a chunked loss must not make all logits at once either.
-    assert kept["chunks"].peaks["validation"] < 0.5 * plain.peaks["validation"]
+    assert plain.peaks["validation"] - kept["chunks"].peaks["validation"] > 1.4 * 4 * 256 * 4096
 
 
 def test_autocast_halves_the_activations_of_resnet50():

@@ -49,22 +49,27 @@ def snapshot(job) -> View:
     peak = max(range(len(live)), key=lambda at: sum(live[at].values()))
     places = [place for place, _ in live[peak].most_common()]
     whole = sum(live[peak].values())
-    reserved = sum(segment["total_size"] for segment in segments)
-    used = sum(segment["allocated_size"] for segment in segments)
-    free = [block["size"] for segment in segments for block in segment["blocks"] if block["state"] == "inactive"]
     said = [f"Peak of what was allocated while it was recorded: {words.gigabytes(whole)}, event {peak + 1:,} of {len(live):,}."]
     said += [f"{words.gigabytes(live[peak][place])} of the peak ({words.share(live[peak][place] / whole)}): {place}"
              for place in places[:MOST]]
     if before:
         said.append(f"{words.gigabytes(before)} were freed that had been allocated before the recording began.")
-    hole = f"; the largest hole has {words.gigabytes(max(free))}" if free else ""
-    said.append(f"At the end {words.gigabytes(reserved)} are reserved and {words.gigabytes(used)} of them in use{hole}. Holes "
-                "that no request fits into are fragmentation: expandable_segments:True lets a segment grow instead.")
+    if segments:
+        said.append(_at_the_end(segments))
 
     def body() -> str:
         return page.headline(title) + _figure(live, places[:MOST]).html() + "".join(map(page.quiet, said))
 
     return View(title, "\n".join([title, *(f"  {line}" for line in said)]), body)
+
+
+def _at_the_end(segments: list[dict]) -> str:
+    reserved = sum(segment["total_size"] for segment in segments)
+    used = sum(segment["allocated_size"] for segment in segments)
+    free = [block["size"] for segment in segments for block in segment["blocks"] if block["state"] == "inactive"]
+    hole = f"; the largest hole has {words.gigabytes(max(free))}" if free else ""
+    return (f"At the end {words.gigabytes(reserved)} are reserved and {words.gigabytes(used)} of them in use{hole}. Holes that no "
+            "request fits into are fragmentation: expandable_segments:True lets a segment grow instead.")
 
 
 def _file(job) -> Path:
