@@ -68,8 +68,8 @@ def _at_the_end(segments: list[dict]) -> str:
     used = sum(segment["allocated_size"] for segment in segments)
     free = [block["size"] for segment in segments for block in segment["blocks"] if block["state"] == "inactive"]
     hole = f"; the largest hole has {words.gigabytes(max(free))}" if free else ""
-    return (f"At the end {words.gigabytes(reserved)} are reserved and {words.gigabytes(used)} of them in use{hole}. Holes that no "
-            "request fits into are fragmentation: expandable_segments:True lets a segment grow instead.")
+    return (f"At the end {words.gigabytes(reserved)} are reserved and {words.gigabytes(used)} of them in use{hole}. Holes that "
+            "no request fits into are fragmentation: expandable_segments:True lets a segment grow instead.")
 
 
 def _file(job) -> Path:
