@@ -38,10 +38,13 @@ def memory_plan(*commands: str, card: str = "V100 32 GB") -> View:
     note = "Workspaces that kernels borrow come on top: up to some GB for convolutions in float32, less than 0.1 GB for products."
 
     def body() -> str:
-        bars = charts.stacked([("" if len(plans) == 1 else short(title), {part: size / 1e9 for part, size in sizes.items()})
-                               for title, sizes in parts], unit="GB", limit=(name, CARDS[name]), axis="GB",
+        common = set.intersection(*(set(plan.title.split()) for plan in plans))
+        rows = [("" if len(plans) == 1 else short(title, common), {part: size / 1e9 for part, size in sizes.items()})
+                for title, sizes in parts]
+        bars = charts.stacked(rows, unit="GB", limit=(name, CARDS[name]), axis="GB",
                               say=lambda value: f"{value:.2f}" if value < 10 else f"{value:.1f}")
-        return page.headline(title.capitalize()) + bars.html() + "".join(map(page.quiet, said)) + curve(plans[0]).html() \
+        below = "".join(map(page.quiet, said)) + curve(plans[0]).html()
+        return page.headline(title[0].upper() + title[1:]) + bars.html() + below \
             + page.quiet(f"{note} The curve: {plans[0].title}, two steps and a validation.")
 
     return View(title, "\n".join([title, *about, *said, note]), body)
@@ -50,9 +53,9 @@ def memory_plan(*commands: str, card: str = "V100 32 GB") -> View:
 SHOWN = ("forward", "backward", "update", "validation")
 
 
-def short(title: str) -> str:
-    """A command without its script and what takes room."""
-    return " ".join(title.split()[1:])[-28:]
+def short(title: str, common: set[str]) -> str:
+    """What a command has and the others beside it have not."""
+    return " ".join(word for word in title.split() if word not in common)[:40] or "as it is"
 
 
 def fits(plan: Plan, total: float) -> bool:
@@ -93,6 +96,7 @@ def curve(plan: Plan) -> charts.Chart:
     for phase, runs in lines.items():
         colour = PHASE.get(phase, GREY)
         for number, points in enumerate(runs):
-            step = max(1, len(points) // 400)
-            drawn.append(charts.Line(phase if number == 0 else "", points[::step] + points[-1:], colour, shown=number == 0))
+            step = max(1, len(points) // 400)  # of each stretch its highest point, or the peak might be lost
+            thinned = [max(points[at : at + step], key=lambda point: point[1]) for at in range(0, len(points), step)]
+            drawn.append(charts.Line(phase if number == 0 else "", thinned, colour, shown=number == 0))
     return charts.lines(drawn, x="allocations and frees, in order", y="GB", height=170)

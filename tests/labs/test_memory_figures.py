@@ -14,7 +14,7 @@ def test_zero_as_in_its_paper():
 
 
 def test_the_budget_of_chinchilla():
-    """Hoffmann et al. 2022, table 3: about 67 billion parameters and 1.5 trillion tokens for the operations of Gopher, 5.76e23."""
+    """Hoffmann et al. 2022, table 3: 67 billion parameters and 1.5 trillion tokens for 5.76e23 operations, about."""
     said = repr(figures.budget(67e9, tokens=1.5e12))
     assert "6.03e+23" in said
     assert "1,340 billion" in repr(figures.budget(67e9))
