@@ -49,6 +49,9 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
         "--sync-bn needs GPUs: torch's SyncBatchNorm has no CPU version": args.sync_bn and on_cpu,
         "--find-unused-parameters needs more than one process: start with torchrun or srun":
             args.find_unused_parameters and procs.world_size == 1,
+        # What is computed again would change batch norm's statistics while the backward pass still needs them.
+        "--compile-blocks does not go with --checkpoint-activations: compile the whole model":
+            args.compile_blocks and args.checkpoint_activations,
     })
     refuse_shape(args, min(2, args.batch_size))
     random = args.data == "random"
@@ -99,11 +102,8 @@ def _wrong(args, procs, cuda: bool, sources: str) -> dict[str, bool]:
             args.device == "cuda" and not cuda,
         "--resume needs --run-dir, the folder of the run to resume":
             args.resume and not (args.run_dir or os.environ.get("DLOJZ_RUN")),
-        # CUDA graphs replay in fixed memory, and gradient accumulation keeps what one replay left there for the next.
         "--compile-blocks needs --compile": args.compile_blocks and not args.compile,
-        # What is computed again would change batch norm's statistics while the backward pass still needs them.
-        "--compile-blocks does not go with --checkpoint-activations: compile the whole model":
-            args.compile_blocks and args.checkpoint_activations,
+        # CUDA graphs replay in fixed memory, and gradient accumulation keeps what one replay left there for the next.
         f"--compile {args.compile} does not go with --accumulate: take another mode":
             args.compile in CUDA_GRAPHS and args.accumulate > 1,
     }
