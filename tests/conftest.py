@@ -63,6 +63,15 @@ def training_images(tmp_path_factory):
 
 
 @pytest.fixture
+def language_training(training_server, tmp_path):
+    from training import LanguageTraining, make_tokens
+
+    training = LanguageTraining(training_server, tmp_path, make_tokens(tmp_path / "tokens"))
+    yield training
+    training.close()
+
+
+@pytest.fixture
 def training(training_server, training_images, tmp_path):
     from training import Training
 

@@ -23,6 +23,7 @@ from dlojz.training import records
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 SCRIPT = ROOT / "dlojz" / "reference" / "train.py"
+LANGUAGE = SCRIPT.with_name("train_lm.py")
 
 
 def until(true, timeout: float = LIMIT, message: str = "it did not happen in time"):
@@ -141,12 +142,12 @@ class Server:
             else:
                 self.ready.set()
 
-    def start(self, folder: Path, argv, env=None, before="", log="", cwd=None) -> Run:
+    def start(self, folder: Path, argv, env=None, before="", log="", cwd=None, script=SCRIPT) -> Run:
         until(lambda: self.ready.is_set() or self.process.poll() is not None)
         assert self.ready.is_set(), "the server did not start: see its error above"
         folder.mkdir(parents=True, exist_ok=True)
         out, err = (folder.parent / f"{folder.name}{log}.{kind}" for kind in ("out", "err"))
-        request = {"id": next(self.ids), "argv": [str(SCRIPT), *map(str, argv)], "env": env or {}, "before": before,
+        request = {"id": next(self.ids), "argv": [str(script), *map(str, argv)], "env": env or {}, "before": before,
                    "out": str(out), "err": str(err), "cwd": str(cwd or folder.parent)}
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
@@ -167,6 +168,7 @@ class Training:
     """
 
     COMMON = ("--model", "tiny", "--image-size", 16, "-b", 4, "--lr", 0.05)
+    script = SCRIPT
 
     def __init__(self, server: Server, tmp: Path, data: Path):
         self.server, self.tmp, self.data = server, tmp, data
@@ -176,7 +178,7 @@ class Training:
     def start(self, name: str, *argv, data=None, env=None, before="", log="") -> Run:
         folder = self.tmp / name
         argv = [*self.COMMON, "--data", data or self.data, "--run-dir", folder, *argv]
-        run = self.server.start(folder, argv, env, before, log)
+        run = self.server.start(folder, argv, env, before, log, script=self.script)
         self.started.append(run)
         return run
 
@@ -211,6 +213,27 @@ class Training:
         self.ports.close()
 
 
+class LanguageTraining(Training):
+    """The same for train_lm.py; ``data`` are tokens."""
+
+    COMMON = ("--model", "1m", "--length", 16, "-b", 2, "--lr", 0.003)
+    script = LANGUAGE
+
+
+def make_tokens(folder: Path, train: int = 600, val: int = 100) -> Path:
+    """A set of ``train`` and ``val`` tokens below 32, in documents of 3 to 12: the first token tells the others."""
+    folder.mkdir()
+    (folder / "manifest.json").write_text('{"vocabulary": 32, "separator": 31}')
+    generator = torch.Generator().manual_seed(0)
+    for split, count in (("train", train), ("val", val)):
+        tokens: list[int] = []
+        while len(tokens) < count:
+            length, first = torch.randint(3, 12, (2,), generator=generator).tolist()
+            tokens += [31, *((first * 2**n + n) % 31 for n in range(length))]
+        (folder / f"{split}.bin").write_bytes(torch.tensor(tokens[:count], dtype=torch.uint16).numpy().tobytes())
+    return folder
+
+
 def same(one, other, where="", rounding: float = 0.0) -> None:
     """Assert that two nested structures are equal to the last bit, or their floating tensors but for ``rounding``."""
     assert type(one) is type(other), where
@@ -233,8 +256,8 @@ def same(one, other, where="", rounding: float = 0.0) -> None:
 def same_training(run: Run, straight: Run) -> None:
     """Assert that an interrupted training came to the same end as one that was not, to the last bit."""
     assert run.losses == straight.losses
-    compared = ("step", "epoch", "loss", "accuracy", "images")
-    kept, expected = ([[v[name] for name in compared] for v in of.record.validations] for of in (run, straight))
+    compared = ("step", "epoch", "loss", "accuracy", "bits", "images")
+    kept, expected = ([[v.get(name) for name in compared] for v in of.record.validations] for of in (run, straight))
     assert kept == expected
     assert run.record.end["status"] == straight.record.end["status"] == "completed"
     same(run.checkpoint, straight.checkpoint)

@@ -124,7 +124,7 @@ def made_once(target: Path, make: Callable[[Path], Iterator]) -> Path:
             elif time.monotonic() - since > STALE:
                 _break(lock, seen, token)
             if not told:
-                say(f"dlojz.data.photos: another process makes {target}, waiting for it", file=sys.stderr)
+                say(f"dlojz: another process makes {target}, waiting for it", file=sys.stderr)
                 told = True
             time.sleep(0.2)
             continue

@@ -72,6 +72,11 @@ class Run:
         return int(said[-1]) if said else None
 
     @property
+    def unit(self) -> str:
+        """What the run counts: images, or tokens of a language model."""
+        return "tokens" if self.start.get("unit") == "tokens" else "images"
+
+    @property
     def on_gpu(self) -> bool:
         return self.machine.get("device") == "cuda"
 
@@ -107,7 +112,8 @@ class Run:
     @property
     def unlike(self) -> dict:
         """What must be the same before two runs' speeds say anything about a switch."""
-        return {"model": self.start.get("model"), "image size": self.start.get("image_size"), "device": self.device}
+        known = {"model": self.start.get("model"), "image size": self.start.get("image_size"), "device": self.device}
+        return known | {"tokens per row": self.start["length"]} if "length" in self.start else known
 
 
 def several(*asked) -> list[Run]:
@@ -300,7 +306,8 @@ def what(*found: Run) -> str:
 
 def _parts(run: Run) -> list[str]:
     start, cores, torch = run.start, run.machine.get("cores_allowed"), (run.start.get("versions") or {}).get("torch")
-    return [str(start.get("model", "a model")), f"{start['image_size']} px" if "image_size" in start else "", f"on {run.device}",
+    size = f"{start['image_size']} px" if "image_size" in start else _length(start)
+    return [str(start.get("model", "a model")), size, f"on {run.device}",
             "" if not cores else words.counted(cores, "core") if isinstance(cores, int) else f"{cores} cores",
             f"torch {torch}" if torch else ""]
 
@@ -311,6 +318,10 @@ def about(run: Run) -> str:
     begun = run.start.get("time")
     day = time.strftime("%Y-%m-%d", time.gmtime(begun)) if isinstance(begun, (int, float)) else ""
     return ", ".join(filter(None, [machine[0].removeprefix("on "), *machine[1:], day]))
+
+
+def _length(start: dict) -> str:
+    return f"{start['length']:,} tokens" if isinstance(start.get("length"), int) else ""
 
 
 def _either(values: Sequence[str]) -> str:
@@ -328,11 +339,11 @@ def not_comparable(run: Run, base: Run) -> str:
     if not run.start or not base.start:
         where = "here" if base.start else "there" if run.start else "of either"
         return f"not comparable with {base.name}: nothing is recorded {where}"
-    different = [name for name, value in run.unlike.items() if value != base.unlike[name]]
+    different = [name for name, value in run.unlike.items() if value != base.unlike.get(name)]
     said = "; ".join(f"{name} {_known(run, name)} here, {_known(base, name)} there" for name in different)
     return f"not comparable with {base.name}: {said}" if different else ""
 
 
 def _known(run: Run, name: str) -> str:
-    value = run.unlike[name]
+    value = run.unlike.get(name)
     return "not recorded" if value is None else str(value)

@@ -58,7 +58,8 @@ def watch(*which: Job | Group | str, among: Jobs | None = None, every: float = E
 
 @dataclass(frozen=True)
 class Row:
-    """What is shown of one job. ``done`` and ``total`` are steps; ``speed`` in images/s; ``left`` and ``spent`` in seconds."""
+    """What is shown of one job. ``done`` and ``total`` are steps; ``speed`` in ``unit`` per second; ``left``
+    and ``spent`` in seconds."""
 
     run: str
     state: str
@@ -70,6 +71,7 @@ class Row:
     left: float | None = None
     spent: float | None = None
     limit: int = 0
+    unit: str = "images"
 
     @property
     def active(self) -> bool:
@@ -86,7 +88,7 @@ class Row:
         elif self.done:
             said.append(f"{self.done} steps")
         if self.speed:
-            said.append(f"{self.speed:.4g} images/s" if self.speed < 1000 else f"{self.speed:,.0f} images/s")
+            said.append((f"{self.speed:.4g}" if self.speed < 1000 else f"{self.speed:,.0f}") + f" {self.unit}/s")
         if self.state == "RUNNING" and self.left is not None:
             said.append(f"{duration(self.left)} left")
         elif self.spent is not None and self.active:
@@ -106,6 +108,7 @@ class Progress:
         self.over = False
         self.done = 0
         self.total: int | None = None
+        self.unit = "images"
         self._images = self._seconds = 0.0  # of the timed steps of this attempt
         self._recent: deque[tuple[float, int]] = deque(maxlen=RECENT)
 
@@ -121,6 +124,7 @@ class Progress:
         if event["event"] == "start":
             self.done = event.get("resumed_at") or 0
             self.total = event.get("total_steps")
+            self.unit = "tokens" if event.get("unit") == "tokens" else "images"
             self._images = self._seconds = 0.0
             self._recent.clear()
         elif event["event"] == "step" and isinstance(event.get("step"), int):
@@ -214,6 +218,7 @@ def row_of(job: Job, progress: Progress, now: float) -> Row:
     return Row(
         job.run, status.state, status.reason, status.position, progress.done, progress.total, progress.speed,
         progress.left(now) if status.state == "RUNNING" else None, spent, job.request.seconds,
+        progress.unit,
     )
 
 

@@ -89,6 +89,8 @@ def _unlisted(lab: Lab) -> list[str]:
             continue
         if path.is_dir():
             found.append(f"{path} is a folder, and a lab has none: stubs are in stub.py, answers in answers.py")
+        elif path.suffix != ".py" and path.name in readers:
+            continue  # what a figure draws
         elif path.suffix != ".py" or not re.search(rf"\b{path.stem}\b", readers.replace(_text(lab, path.name)[0], "")):
             guess = suggest.hint(path.name, [*FILES, *MORE]).strip()
             found.append(f"{path} is read by nothing: {guess or 'neither the check nor the notebook imports it'}")

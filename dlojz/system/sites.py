@@ -492,7 +492,8 @@ def parse_sinfo(text: str) -> dict[str, Partition]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Default sizes of a training run. ``batch_size`` is per process, ``image_size`` in pixels.
+    """Default sizes of a training run. ``batch_size`` is per process, ``image_size`` in pixels. Of a language model: its name
+    ``lm``, the ``length`` of a row in tokens, and how many ``rows`` a process has per step.
 
     ``photos_repeat``: how often an epoch goes through the embedded photos. ``num_workers``: loader processes per training
     process. ``max_steps``: None where a run goes on to its last epoch.
@@ -505,14 +506,17 @@ class Sizes:
     photos_repeat: int
     num_workers: int
     max_steps: int | None = None
+    lm: str = "1m"
+    length: int = 256
+    rows: int = 8
 
 
-# scale: model, image_size, batch_size, photos_repeat, most workers, max_steps
+# scale: model, image_size, batch_size, photos_repeat, most workers, max_steps; lm, length, rows
 _SCALES = {
-    "ci": ("resnet18", 32, 8, 1, 0, 4),
-    "laptop": ("resnet18", 64, 16, 1, 2, None),
-    "gpu": ("resnet50", 224, 256, 8, 16, None),
-    "cluster": ("resnet50", 224, 256, 8, 16, None),
+    "ci": ("resnet18", 32, 8, 1, 0, 4, "1m", 64, 4),
+    "laptop": ("resnet18", 64, 16, 1, 2, None, "1m", 256, 8),
+    "gpu": ("resnet50", 224, 256, 8, 16, None, "124m", 1024, 32),
+    "cluster": ("resnet50", 224, 256, 8, 16, None, "124m", 1024, 32),
 }
 
 
@@ -522,8 +526,8 @@ def sizes(scale: str | None = None) -> Sizes:
     chosen = resolve_scale(scale or os.environ.get("DLOJZ_SCALE") or current().scale)
     if scale is None and chosen in ("gpu", "cluster") and not has_gpu():
         chosen = "laptop"
-    model, image_size, batch_size, photos_repeat, most_workers, max_steps = _SCALES[chosen]
-    return Sizes(chosen, model, image_size, batch_size, photos_repeat, min(most_workers, _cores()), max_steps)
+    model, image_size, batch_size, photos_repeat, most_workers, max_steps, *text = _SCALES[chosen]
+    return Sizes(chosen, model, image_size, batch_size, photos_repeat, min(most_workers, _cores()), max_steps, *text)
 
 
 def resolve_scale(scale: str) -> str:

@@ -108,9 +108,10 @@ class Chronometer:
     ``record``: a ``records.Writer``. ``device``: a ``torch.device``, or ``clock``: an object like ``HostClock``.
     ``total_steps``: how many steps the run plans, from which the number of warm-up steps follows. ``phases=False`` times whole
     steps only. ``ranges=True`` names the phases in a ``torch.profiler`` trace. ``sums`` given to ``next_iter`` is a tensor
-    ``(3,)`` on the device: loss summed over images, correct answers, images. ``stop_requests`` is called in the steps that have
-    sums, and returns a tensor ``(1,)``; where that is above 0 the step is returned, and recorded, with ``stop``. ``memory`` is
-    called once, in the last step of the warm-up, and returns fields that say what process and loader hold.
+    ``(3,)`` on the device: loss summed over images, correct answers, images; or ``(2,)``, without correct answers.
+    ``stop_requests`` is called in the steps that have sums, and returns a tensor ``(1,)``; where that is above 0 the step is
+    returned, and recorded, with ``stop``. ``memory`` is called once, in the last step of the warm-up, and returns fields that
+    say what process and loader hold.
     """
 
     def __init__(self, record, device=None, clock=None, total_steps=None, first_step=0, phases=True, ranges=False,
@@ -224,7 +225,7 @@ class Chronometer:
             watts = None if None in everyone or len(everyone) < world_size else sum(everyone)
         if watts is None or not self._timed_images:
             return {"power": None, "joules_per_image": None}
-        return {"power": round(watts, 1), "joules_per_image": round(watts * self._timed_seconds / self._timed_images, 4)}
+        return {"power": round(watts, 1), "joules_per_image": float(f"{watts * self._timed_seconds / self._timed_images:.4g}")}
 
     def _read_energy(self) -> None:
         self._energy_from = self._meter.read()
@@ -261,8 +262,10 @@ class Chronometer:
                 seconds[phase] = seconds.get(phase, 0.0) + self.clock.between(first, last)
         event.update((name, round(value, 7)) for name, value in seconds.items())
         if step.sums is not None:
-            loss, correct, images = step.sums.tolist()
-            event["loss"], event["accuracy"] = (loss / images, correct / images) if images else (None, None)
+            loss, *correct, images = step.sums.tolist()
+            event["loss"] = loss / images if images else None
+            if correct:
+                event["accuracy"] = correct[0] / images if images else None
             if step.stop is not None and step.stop.item():
                 event["stop"] = True
         if event["step"] <= self._warm_at:

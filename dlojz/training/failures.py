@@ -272,8 +272,8 @@ class Watch:
     One loss that is not finite may be a step that a GradScaler skips; three in a row do not come back.
     """
 
-    def __init__(self, say, total_steps: int):
-        self.say = say
+    def __init__(self, say, total_steps: int, unit: str = "images"):
+        self.say, self.unit = say, unit
         self.total_steps = total_steps
         self.every = max(1, min(total_steps // 10, 100))
         self.due = 0  # the step from which on the next one that has a loss is printed
@@ -296,20 +296,32 @@ class Watch:
                 raise self._lost(step["step"])
             if step["step"] >= min(self.due, self.total_steps):
                 self.due = (step["step"] // self.every + 1) * self.every
+                accuracy = f"accuracy {step['accuracy']:6.1%}  " if "accuracy" in step else ""
                 self.say(f"step {step['step']:>{len(str(self.total_steps))}}/{self.total_steps}  loss {step['loss']:.4f}  "
-                         f"accuracy {step['accuracy']:6.1%}  {step['images'] / step['seconds']:8.1f} images/s")
+                         f"{accuracy}{step['images'] / step['seconds']:8.1f} {self.unit}/s")
         return stop
 
     def validated(self, found: dict, folder) -> None:
         """Ends a training whose validation says nothing, or that what was left of the loss at the end is no number for good."""
         if not found["images"]:
-            raise NothingToValidate(f"none of the images in {folder} that were to be validated can be read")
+            raise NothingToValidate(f"none of the {self.unit} in {folder} that were to be validated can be read")
         if self.lost and not math.isfinite(found["loss"]):
             raise self._lost(self.lost[-1])
 
     def _lost(self, step: int) -> StopTraining:
         return StopTraining("nan_loss", f"the loss is NaN or infinite from step {self.lost[0]} on.",
                             "Lower --lr, add --clip-grad 1, or use bf16 instead of fp16.", step=step)
+
+
+def profiler(path: Path, record: Writer, left: int):
+    """A ``torch.profiler.profile`` that traces up to 5 of the ``left`` steps, after 5 that it leaves out and 3 of warm-up, to
+    ``path``. Call its ``step()`` after each step."""
+    import torch
+
+    active = max(1, min(5, left - 1))  # fewer where fewer will run, so that there is a trace all the same
+    warmup = min(3, left - active)
+    schedule = torch.profiler.schedule(wait=min(5, left - active - warmup), warmup=warmup, active=active, repeat=1)
+    return torch.profiler.profile(schedule=schedule, on_trace_ready=trace_writer(path, record), record_shapes=True)
 
 
 def trace_writer(path: Path, record: Writer):

@@ -14,10 +14,11 @@ from ..system import hardware, machine, suggest
 from ..system.arguments import Parser as Parser
 from ..system.errors import UsageError
 
-AT_LEAST_ONE = ("image_size", "batch_size", "epochs", "test_steps", "accumulate", "metric_every", "checkpoint_every",
-                "prefetch_factor")
-FIXED = ("model", "data", "image_size", "batch_size", "accumulate", "optimizer", "lr", "wd", "mom", "decay", "schedule",
-         "warmup", "label_smoothing", "progressive", "augment", "alpha", "clip_grad", "drop_last", "amp",
+AT_LEAST_ONE = ("image_size", "length", "batch_size", "epochs", "test_steps", "accumulate", "metric_every", "checkpoint_every",
+                "prefetch_factor", "chunked_loss", "lora")
+FIXED = ("model", "data", "image_size", "length", "vocabulary", "mask_documents", "lora", "batch_size", "accumulate",
+         "optimizer", "lr", "wd", "mom", "decay", "schedule", "warmup", "label_smoothing", "progressive", "augment", "alpha",
+         "clip_grad", "drop_last", "amp",
          "seed")  # a resumed run needs the same
 USUAL = ("resnet18", "resnet50", "efficientnet_b0")  # models
 BY_HAND = ("lars", "lamb", "lion", "muon")  # optimizers of optimizers.py
@@ -31,30 +32,18 @@ TOO_SMALL = ("Output size is too small", "Kernel size can't be greater than actu
 
 
 def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
-    """Check ``args`` (changed in place: ``device`` becomes cpu or cuda); returns notes on what has no effect here.
+    """Check ``args`` of train.py (changed in place: ``device`` becomes cpu or cuda); returns notes on what has no effect here.
 
     A switch that a machine cannot honour but that changes nothing in the result (``--tf32`` on a CPU) is noted and left out,
     so that one command runs everywhere. A combination that would fail later, or mean something else than it says, raises
     UsageError.
     """
-    on_cpu = args.device == "cpu" or (args.device == "auto" and not cuda)
-    refuse = {f"--{name.replace('_', '-')} must be at least 1": (1 if getattr(args, name) is None else getattr(args, name)) < 1
-              for name in AT_LEAST_ONE}
-    refuse |= {
-        "--num-workers must not be negative": args.num_workers < 0,
-        "--data needs a folder, cifar10, photos, tiny or random": not args.data.strip(),
-        # Processes tell each other of stop requests in steps with metrics: Slurm's warning comes a minute before the end.
-        "--metric-every is at most 50 with several processes": procs.world_size > 1 and args.metric_every > 50,
-        f"--lr and --wd must be numbers from 0 to {LARGEST:g}": not all(0 <= x <= LARGEST for x in (args.lr or 0, args.wd)),
-        "--mom must be between 0 and 1": not 0 <= args.mom < 1,
-        "--seed must be between 0 and 2**32": not 0 <= args.seed < 2**32,
-        "--clip-grad must be a number above 0": args.clip_grad is not None and not 0 < args.clip_grad < math.inf,
+    on_cpu = _on_cpu(args, cuda)
+    _refuse(_wrong(args, procs, cuda, "a folder, cifar10, photos, tiny or random") | {
         "--alpha must be a number above 0": args.alpha is not None and not 0 < args.alpha < math.inf,
         "--label-smoothing must be between 0 and 1": not 0 <= args.label_smoothing <= 1,
         _unknown(args.model, models): args.model not in models,
         f"--model {args.model} takes an --image-size that {_patch(args.model)} divides": args.image_size % _patch(args.model) > 0,
-        "--device cuda: torch sees no GPU here (`dlojz doctor` says why); leave it out to train on the CPU":
-            args.device == "cuda" and not cuda,
         "--persistent-workers needs --num-workers 1 or more": args.persistent_workers and not args.num_workers,
         "--prefetch-factor needs --num-workers 1 or more": args.prefetch_factor is not None and not args.num_workers,
         "--warmup must not be negative": args.warmup < 0,
@@ -63,37 +52,81 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
         "--sync-bn needs GPUs: torch's SyncBatchNorm has no CPU version": args.sync_bn and on_cpu,
         "--find-unused-parameters needs more than one process: start with torchrun or srun":
             args.find_unused_parameters and procs.world_size == 1,
-        "--resume needs --run-dir, the folder of the run to resume":
-            args.resume and not (args.run_dir or os.environ.get("DLOJZ_RUN")),
-        # CUDA graphs replay in fixed memory, and gradient accumulation keeps what one replay left there for the next.
-        "--compile-blocks needs --compile": args.compile_blocks and not args.compile,
         # What is computed again would change batch norm's statistics while the backward pass still needs them.
         "--compile-blocks does not go with --checkpoint-activations: compile the whole model":
             args.compile_blocks and args.checkpoint_activations,
+    })
+    refuse_shape(args, min(2, args.batch_size))
+    random = args.data == "random"
+    args.pin_memory, pinned = args.pin_memory and not on_cpu, args.pin_memory
+    return _settled(args, procs, cuda, [
+        ("--pin-memory", pinned and on_cpu, NO_GPU),
+        ("--non-blocking", args.non_blocking and on_cpu, NO_GPU),
+        ("--pin-memory", pinned and random and not on_cpu, NO_LOADER),
+        ("--drop-last", args.drop_last and random, NO_LOADER),
+        (f"--augment {args.augment}", args.augment in IN_LOADER and random, NO_LOADER),
+        ("--alpha", args.alpha is not None and not _mixes(args.augment), "has no effect: only mixup and CutMix take it"),
+    ])
+
+
+def settle_lm(args, procs, cuda: bool) -> list[str]:
+    """The same for train_lm.py."""
+    _refuse(_wrong(args, procs, cuda, "stdlib, random or a folder with train.bin and val.bin") | {
+        "--vocabulary must be at least 2": args.vocabulary is not None and args.vocabulary < 2,
+        "--mask-documents needs documents: --data random has none": args.mask_documents and args.data == "random",
+    })
+    return _settled(args, procs, cuda, [])
+
+
+def _on_cpu(args, cuda: bool) -> bool:
+    return args.device == "cpu" or (args.device == "auto" and not cuda)
+
+
+def _refuse(reasons: dict[str, bool]) -> None:
+    for reason, applies in reasons.items():
+        if applies:
+            raise UsageError(reason)
+
+
+def _wrong(args, procs, cuda: bool, sources: str) -> dict[str, bool]:
+    """What both scripts refuse, and whether it applies. ``sources``: what --data may be."""
+    numbers = {name: getattr(args, name) for name in AT_LEAST_ONE if hasattr(args, name)}
+    return {f"--{name.replace('_', '-')} must be at least 1": (1 if value is None else value) < 1
+            for name, value in numbers.items()} | {
+        "--num-workers must not be negative": args.num_workers < 0,
+        f"--data needs {sources}": not args.data.strip(),
+        # Processes tell each other of stop requests in steps with metrics: Slurm's warning comes a minute before the end.
+        "--metric-every is at most 50 with several processes": procs.world_size > 1 and args.metric_every > 50,
+        f"--lr and --wd must be numbers from 0 to {LARGEST:g}": not all(0 <= x <= LARGEST for x in (args.lr or 0, args.wd)),
+        "--mom must be between 0 and 1": not 0 <= args.mom < 1,
+        "--seed must be between 0 and 2**32": not 0 <= args.seed < 2**32,
+        "--clip-grad must be a number above 0": args.clip_grad is not None and not 0 < args.clip_grad < math.inf,
+        "--device cuda: torch sees no GPU here (`dlojz doctor` says why); leave it out to train on the CPU":
+            args.device == "cuda" and not cuda,
+        "--resume needs --run-dir, the folder of the run to resume":
+            args.resume and not (args.run_dir or os.environ.get("DLOJZ_RUN")),
+        "--compile-blocks needs --compile": args.compile_blocks and not args.compile,
+        # CUDA graphs replay in fixed memory, and gradient accumulation keeps what one replay left there for the next.
         f"--compile {args.compile} does not go with --accumulate: take another mode":
             args.compile in CUDA_GRAPHS and args.accumulate > 1,
     }
-    for reason, applies in refuse.items():
-        if applies:
-            raise UsageError(reason)
-    refuse_shape(args, min(2, args.batch_size))
 
-    no_gpu, no_loader = "has no effect on the CPU", "has no effect with --data random, which has no loader"
-    random = args.data == "random"
+
+NO_GPU, NO_LOADER = "has no effect on the CPU", "has no effect with --data random, which has no loader"
+
+
+def _settled(args, procs, cuda: bool, more: list[tuple[str, bool, str]]) -> list[str]:
+    """Sets the device; the notes on what has no effect in either script, then ``more``."""
+    on_cpu, random = _on_cpu(args, cuda), args.data == "random"
     cores = machine.cores_allowed() // (procs.local_size if procs.launcher == "torchrun" else 1)  # srun gives each its own
     effects = [
-        ("--tf32", args.tf32 and on_cpu, no_gpu),
+        ("--tf32", args.tf32 and on_cpu, NO_GPU),
         (f"--amp {args.amp}", args.amp == "bf16" and on_cpu and hardware.bf16_is_emulated(),
          "is emulated by this CPU: a step takes 5 to 20 times as long as in float32"),
-        ("--pin-memory", args.pin_memory and on_cpu, no_gpu),
-        ("--non-blocking", args.non_blocking and on_cpu, no_gpu),
-        ("--num-workers", args.num_workers and random, no_loader),
+        ("--num-workers", args.num_workers and random, NO_LOADER),
         (f"--num-workers {args.num_workers}", args.num_workers > max(1, cores) and not random,
          f"is more than the cores that this process may use, {max(1, cores)}: workers take turns"),
-        ("--pin-memory", args.pin_memory and random and not on_cpu, no_loader),
-        ("--drop-last", args.drop_last and random, no_loader),
-        (f"--augment {args.augment}", args.augment in IN_LOADER and random, no_loader),
-        ("--alpha", args.alpha is not None and not _mixes(args.augment), "has no effect: only mixup and CutMix take it"),
+        *more,
         ("--epochs", args.test and "epochs" in args.switches, "has no effect with --test, which stops after --test-steps"),
         ("--test-steps", not args.test and "test_steps" in args.switches, "has no effect without --test"),
         ("--fused", args.fused and args.optimizer in BY_HAND, f"has no effect: {args.optimizer} is written in Python"),
@@ -102,7 +135,6 @@ def settle(args, procs, cuda: bool, models: list[str]) -> list[str]:
         ("--mom", args.schedule == "onecycle" and "mom" in args.switches, "has no effect: --schedule onecycle sets it"),
     ]
     args.device = "cpu" if on_cpu else "cuda"
-    args.pin_memory = args.pin_memory and not on_cpu
     return [f"{switch} {why}" for switch, applies, why in effects if applies]
 
 
@@ -119,11 +151,12 @@ def epoch_lengths(args, steps: int, images: int | None, notes: list[str]) -> lis
     """The number of steps of each epoch; --test-steps may cut off the last. ``steps``, ``images``: those of a whole epoch in this
     process (None: there is no loader). ``notes`` get what has no effect here, as in `settle`. Raises UsageError where the images
     are too few."""
+    kind = "images" if hasattr(args, "image_size") else "rows"
     if not steps:
-        raise UsageError(f"{images} images per process are not one batch of {args.batch_size}: use a smaller --batch-size")
+        raise UsageError(f"{images} {kind} per process are not one batch of {args.batch_size}: use a smaller --batch-size")
     total = args.test_steps if args.test else args.epochs * steps
     lengths = [min(steps, total - first) for first in range(0, total, steps)]
-    if images is not None and lengths[0] * args.batch_size - images == args.batch_size - 1:
+    if kind == "images" and images is not None and lengths[0] * args.batch_size - images == args.batch_size - 1:
         refuse_shape(args, 1)
     if args.accumulate > lengths[0]:
         notes.append(f"--accumulate {args.accumulate} has no effect beyond the {lengths[0]} batches of an epoch, but the default "
@@ -178,7 +211,7 @@ def _trouble(model: str, image_size: int, images: int) -> str:
 def fixed(args, procs, total_steps: int) -> dict:
     """What must be the same in a resumed run, to be kept in its checkpoint."""
     lasts = {"steps in all": total_steps} if args.schedule != "constant" else {}
-    return {name: getattr(args, name) for name in FIXED} | {"processes": procs.world_size} | lasts
+    return {name: getattr(args, name) for name in FIXED if hasattr(args, name)} | {"processes": procs.world_size} | lasts
 
 
 def refuse_other(path, then: dict, now: dict) -> None:
@@ -208,7 +241,8 @@ def _patch(model: str) -> int:
 
 def title(args, procs) -> str:
     """A run in a few words."""
-    return f"{args.model}, {args.data} at {args.image_size} px, {procs.world_size} x {args.batch_size} images per step"
+    size, kind = (f" at {args.image_size} px", "images") if hasattr(args, "image_size") else ("", f"x {args.length} tokens")
+    return f"{args.model}, {args.data}{size}, {procs.world_size} x {args.batch_size} {kind} per step"
 
 
 def describe(args, procs) -> dict:
@@ -218,9 +252,7 @@ def describe(args, procs) -> dict:
         "command": shlex.join(sys.argv),
         "switches": args.pop("switches"),
         "args": args,
-        "model": args["model"],
-        "image_size": args["image_size"],
-        "batch_size": args["batch_size"],
+        **{name: args[name] for name in ("model", "image_size", "length", "batch_size") if name in args},
         "world_size": procs.world_size,
         "global_batch": args["batch_size"] * procs.world_size * args["accumulate"],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from ..system import cards
 from .records import Record
 
 PHASES = ("idle", "copy", "forward", "backward", "update")
@@ -47,17 +48,31 @@ def numbers(record: Record) -> dict:
         found["loss"] = losses[-1]
     if record.validations:
         last = record.validations[-1]
-        found |= {f"validation_{name}": last[name] for name in ("loss", "accuracy", "images") if name in last}
+        found |= {f"validation_{name}": last[name] for name in ("loss", "accuracy", "bits", "images") if name in last}
     end = record.end or {}
     if record.end and record.run_seconds:
         found["run_seconds"] = record.run_seconds
-    found |= _durations(record.start, found)
+    found |= _durations(record.start, found) | _flops(record.start, found)
     return found | {name: end[name] for name in AT_THE_END if end.get(name)}
+
+
+def _flops(start: dict, found: dict) -> dict:
+    """``flops``: operations per second of one device that the model needs, as counted before it ran; ``mfu``: their share of what
+    the GPU can do in the formats that were asked for (model FLOPs utilization: Chowdhery et al. 2022, arXiv:2204.02311)."""
+    if not (start.get("flops_per_image") and found.get("images_per_second")):
+        return {}
+    flops = start["flops_per_image"] * found["images_per_second"] / max(1, start.get("world_size") or 1)
+    args, card = start.get("args") or {}, cards.card((start.get("machine") or {}).get("gpu") or "")
+    kind = {"bf16": "bfloat16", "fp16": "half"}.get(args.get("amp"), "tf32" if args.get("tf32") else "float")
+    peak = card.peak.get(kind) if card else None
+    return {"flops": flops} | ({"mfu": flops / (peak * 1e12)} if peak else {})
 
 
 def _durations(start: dict, found: dict) -> dict:
     """What an epoch and a whole training would take. Random data has no epoch of its own, and a --test run no number of them."""
     args = start.get("args") or {}
+    if start.get("unit") == "tokens" and (args.get("test") or args.get("data") == "random"):
+        return {}  # a language model has no usual number of epochs
     epochs = USUAL_EPOCHS if args.get("test") else start.get("epochs")
     if not found.get("images_per_second") or not epochs:
         return {}
@@ -124,22 +139,28 @@ def text(record: Record) -> str:
     done, total = record.progress
     version, warmup = start.get("versions", {}).get("torch"), record.timed_start.get("warmup_steps")
     pixels = f", {start['image_size']} px" if start.get("image_size") else ""  # the scripts of the hunt have none
+    unit = start.get("unit", "images")
+    rows = f"x {start['length']} tokens" if unit == "tokens" and "length" in start else unit
+    one = unit.removesuffix("s")
     lines = [
-        f"{start.get('model')}{pixels}, {start.get('world_size')} x {start.get('batch_size')} images per step, "
+        f"{start.get('model')}{pixels}, {start.get('world_size')} x {start.get('batch_size')} {rows} per step, "
         f"{_count(start.get('parameters', 0))} parameters",
         f"on {machine.get('gpu') or machine.get('cpu')}, {machine.get('cores_allowed')} cores, torch {version}",
         f"steps             {done} of {total}, {found.get('timed_steps', 0)} timed (the first {warmup} are warm-up)",
     ]
     if "images_per_second" in found:
-        speed = f"{found['images_per_second']:.1f} images/s, {found['step_seconds'] * 1000:.1f} ms per step"
+        speed = f"{found['images_per_second']:.1f} {unit}/s, {found['step_seconds'] * 1000:.1f} ms per step"
         lines.append(f"throughput        {speed}")
+    if "flops" in found:
+        share = f", {found['mfu']:.1%} of what the GPU can do (MFU)" if "mfu" in found else ""
+        lines.append(f"arithmetic        {found['flops'] / 1e12:.4g} TFLOP/s that the model needs{share}")
     if "forward" in found:
         parts = ", ".join(f"{phase} {found[phase] / found['step_seconds']:.0%}" for phase in PHASES if phase in found)
         lines.append(f"per step          {parts}")
     if "loading" in found:
         lines.append(f"loading           the process waited {found['loading'] * 1000:.1f} ms per step for its loader")
     if "idle" in found and "device_images_per_second" in found:
-        lines.append(f"the device alone  {found['device_images_per_second']:.1f} images/s, if every batch were ready in time")
+        lines.append(f"the device alone  {found['device_images_per_second']:.1f} {unit}/s, if every batch were ready in time")
     if "first_step_seconds" in found:
         lines.append(f"first step        {found['first_step_seconds']:.2f} s")
     if "memory_allocated" in found:
@@ -150,7 +171,8 @@ def text(record: Record) -> str:
         lines.append(f"host memory       {found['host_memory'] / 1e9:.2f} GB at peak")
     if machine.get("device") == "cuda":
         known = "power" in found and "joules_per_image" in found
-        measured = f"{found['power']:.0f} W, {found['joules_per_image']:.3f} J per image" if known else "not measured"
+        each = f"{found.get('joules_per_image', 0):{'.3f' if unit == 'images' else '.2g'}} J per {one}"
+        measured = f"{found['power']:.0f} W, {each}" if known else "not measured"
         lines.append(f"power             {measured}")
     measured = {"validation_loss", "validation_accuracy", "validation_images"} <= found.keys()
     if measured and (start.get("args") or {}).get("data") != "random":  # labels by chance: what it scores says nothing
@@ -158,6 +180,9 @@ def text(record: Record) -> str:
                      f"of {found['validation_images']} images")
     if why := untraced(record):
         lines.append(f"trace             none: {why}")
+    if {"validation_loss", "validation_bits"} <= found.keys() and (start.get("args") or {}).get("data") != "random":
+        lines.append(f"validation        loss {found['validation_loss']:.4f}, {found['validation_bits']:.3f} bits per {one}, of "
+                     f"{found['validation_images']:,} {unit}")
     for error in record.errors:
         if not (why and str(error.get("message")).startswith(NO_TRACE)):
             lines.append(f"{error.get('kind', 'error'):<17} {error.get('message')} {error.get('advice', '')}".rstrip())

@@ -67,7 +67,8 @@ class Training:
 
         ``run``: the folder of the run. ``epoch_lengths``: the number of steps of each epoch. ``parts``: what has a
         ``state_dict``, by name, for checkpoints. ``sums``: float32 (3,) on the device, loss x images, correct answers and images
-        since the last metrics. ``fields``: more for the ``start`` event. Raises UsageError where the checkpoint is damaged or
+        since the last metrics; (2,) where nobody counts correct answers. ``fields``: more for the ``start`` event, such as its
+        ``unit``. Raises UsageError where the checkpoint is damaged or
         was saved with other settings. Ends the process with exit code 0 where nothing is left to do.
         """
         self.args, self.run, self.device, self.epoch_lengths = args, run, device, epoch_lengths
@@ -92,13 +93,13 @@ class Training:
                           warmup_steps=self.chronometer.warmup_steps)
         planned = f"steps {self.step + 1} to {total_steps}" if self.step < total_steps else "the last validation"
         self.say(f"{options.title(args, self.procs)} on {device.type}, {planned}", *(f"\nnote: {note}" for note in notes))
-        self.watch(total_steps)
+        self.watch(total_steps, fields.get("unit", "images"))
         return self.chronometer
 
-    def watch(self, total_steps: int) -> None:
+    def watch(self, total_steps: int, unit: str = "images") -> None:
         """The loop begins: from here on processes notice when one of them dies. All call, after `init_process_group`."""
         self._saved = self.step
-        self._watch = failures.Watch(self.say, total_steps)
+        self._watch = failures.Watch(self.say, total_steps, unit)
         if self.procs.world_size > 1 and dist.is_initialized():
             # With gloo a group of its own: the collectives of a loop that is wrong may be in another order on each rank. With
             # NCCL that would take memory, and two groups may not be used at a time.
@@ -142,13 +143,13 @@ class Training:
             self._save()
 
     def validated(self, found: dict, source=None) -> None:
-        """An epoch and its validation are over. ``found``: ``loss``, ``accuracy`` and ``images`` of all processes. ``source``:
-        where the images are. Raises NothingToValidate where none could be read, and StopTraining where the loss is NaN or
-        infinite to the end."""
+        """An epoch and its validation are over. ``found``: ``loss`` and ``images`` of all processes, and their ``accuracy``, or
+        ``bits`` per token. ``source``: where the images are. Raises NothingToValidate where none could be read, and StopTraining
+        where the loss is NaN or infinite to the end."""
         self._watch.validated(found, source)
         self.record.write("validation", step=self.step, epoch=self.epoch, **found, seconds=self.chronometer.stop())
-        self.say("validation after step {}: loss {loss:.4f}, accuracy {accuracy:.1%} of {images} images"
-                 .format(self.step, **found))
+        right = f"accuracy {found['accuracy']:.1%}" if "accuracy" in found else f"{found['bits']:.3f} bits per token"
+        self.say(f"validation after step {self.step}: loss {found['loss']:.4f}, {right} of {found['images']} {self._watch.unit}")
         self.epoch, self.position = self.epoch + 1, 0
 
     def end(self) -> None:

@@ -16,6 +16,7 @@ SWITCHES = {
     "channels_last": "channels-last",
     "compile": "torch.compile",
     "compile_blocks": "block by block",
+    "mask_documents": "documents masked",
     "fused": "fused update",
     "checkpoint_activations": "activation checkpointing",
     "sync_bn": "SyncBatchNorm",

@@ -5,6 +5,8 @@
     views.curves(jobs, by="epoch")          loss, accuracy, learning rate; of groups by name, bands over their seeds
     views.lr_finder(job)                    loss against the learning rate, of a run with --find-lr
     views.memory_sweep(group)               memory and speed against the batch size
+    views.memory_plan("train.py -b 256")    what a command will take of a GPU, counted before it runs
+    views.snapshot(job)                     what an allocator's snapshot holds: memory over time, by line
     views.scaling(jobs)                     speed against the number of processes, and how much of the ideal that is
     views.communications(job)               what processes send each other, and how much of it hides behind computing
     views.trace(job)                        why it is not faster: a profiled run's kernels, waits and diagnosis
@@ -25,14 +27,16 @@ from .curves import curves
 from .dashboard import dashboard
 from .filling import following
 from .lr_finder import lr_finder
+from .memory_plan import memory_plan
 from .memory_sweep import memory_sweep
 from .report import report
 from .scaling import scaling
+from .snapshot import snapshot
 from .timeline import timeline
 from .trace import trace
 
-__all__ = ["View", "communications", "compare", "curves", "dashboard", "lr_finder", "memory_sweep", "report", "scaling",
-           "timeline", "trace"]
+__all__ = ["View", "communications", "compare", "curves", "dashboard", "lr_finder", "memory_plan", "memory_sweep", "report",
+           "scaling", "snapshot", "timeline", "trace"]
 
 communications, compare, curves, dashboard, lr_finder, memory_sweep, report, scaling, timeline, trace = map(
     following, (communications, compare, curves, dashboard, lr_finder, memory_sweep, report, scaling, timeline, trace))

@@ -49,7 +49,9 @@ USUAL = tuple(MEASURES)[:10]  # the others are for those who ask: a table is to 
 class Comparison(View):
     """A table of runs. ``rows``: a dict for each, with plain numbers. `sort` orders them, `csv` writes them."""
 
-    def __init__(self, rows: list[dict], switches: list[str], notes: list[str], base: str, measures: Sequence[str] = USUAL):
+    def __init__(self, rows: list[dict], switches: list[str], notes: list[str], base: str, measures: Sequence[str] = USUAL,
+                 unit: str = "images"):
+        self.unit = unit
         self.rows, self.switches, self.notes, self.base = rows, switches, notes, base
         self.asked = measures
         self.measures = [name for name in measures if any(row.get(name) is not None for row in rows)]
@@ -73,14 +75,15 @@ class Comparison(View):
         """What can be sorted by."""
         return ["run", "state", *self.switches, *self.measures]
 
-    @staticmethod
-    def heading(name: str) -> str:
+    def heading(self, name: str) -> str:
         """What stands above a column: ``images/s``, ``batch size``."""
-        return MEASURES[name][0] if name in MEASURES else name.replace("_", " ")
+        if name not in MEASURES:
+            return name.replace("_", " ")
+        return MEASURES[name][0].replace("images", self.unit).replace("image", self.unit.removesuffix("s"))
 
     def sort(self, by: str, descending: bool | None = None) -> Comparison:
         """The same table in another order, the best first; ``by``: a name of ``columns`` or a heading. Raises UsageError."""
-        headings = {MEASURES[name][0]: name for name in self.measures}
+        headings = {self.heading(name): name for name in self.measures}
         name = headings.get(by, by)
         if name not in self.columns:
             raise UsageError(f"there is no column {by!r}: {suggest.hint(by, self.columns)}Sort by {', '.join(self.columns)}")
@@ -89,7 +92,7 @@ class Comparison(View):
         unknown = [row for row in self.rows if row.get(name) is None]
         numeric = all(isinstance(row[name], (int, float)) for row in known)
         known.sort(key=lambda row: row[name] if numeric else str(row[name]), reverse=down)
-        ordered = Comparison(known + unknown, self.switches, self.notes, self.base, self.asked)
+        ordered = Comparison(known + unknown, self.switches, self.notes, self.base, self.asked, self.unit)
         if self.following is not None:
             ordered.following = self.following.then(lambda view: view.sort(by, descending))
         return ordered
@@ -109,7 +112,7 @@ class Comparison(View):
         gathered = [name for name in self.switches if name not in spread]
         states = any(row["state"] != "completed" for row in self.rows)
         head = ["run", *(["state"] if states else []), *(name.replace("_", " ") for name in spread),
-                *(MEASURES[name][0] for name in self.measures), *(["switches"] if gathered else [])]
+                *(self.heading(name) for name in self.measures), *(["switches"] if gathered else [])]
         cells = []
         for row in self.rows:
             measured = ["-" if row.get(name) is None else MEASURES[name][1](row[name]) for name in self.measures]
@@ -135,7 +138,7 @@ class Comparison(View):
             note = words.ratio(row["ratio"]) if row["ratio"] else "not comparable" if base else ""
             spread = {"low": speed * mean / slow, "high": speed * mean / fast} if slow and fast and slow > fast else {}
             bars.append(Bar(row["run"], speed, GREY if row["run"] == self.base else SPEED, note, **spread))
-        drawn = charts.bars(bars, unit="images/s", baseline=base, say=words.number, high=22).html()
+        drawn = charts.bars(bars, unit=f"{self.unit}/s", baseline=base, say=words.number, high=22).html()
         return drawn + (page.quiet(SPREAD) if any(bar.low is not None for bar in bars) else "")
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
@@ -180,7 +183,7 @@ def compare(*jobs, against=None, measures: Sequence[str] | None = None) -> Compa
             notes.append(unclear)
     elsewhere = [base for run in found if (base := _base(run, first, found)) is not first]
     notes += dict.fromkeys(f"ratios of what was recorded on {runs.about(base)} are to {base.name}" for base in elsewhere)
-    return Comparison(rows, differing, notes, first.name, measures or USUAL)
+    return Comparison(rows, differing, notes, first.name, measures or USUAL, first.unit)
 
 
 def _base(run: Run, base: Run, found: Sequence[Run]) -> Run:
@@ -233,7 +236,7 @@ def _outside(base: Run, found: Sequence[Run]) -> str:
     said = [f"{name.replace('_', ' ')} {'off' if words.difference(value) == '-' else words.difference(value)}"
             for name, value in values.items()]
     speed = base.numbers.get("images_per_second")
-    said.append("no step of it was timed" if speed is None else f"{words.number(speed)} images/s")
+    said.append("no step of it was timed" if speed is None else f"{words.number(speed)} {base.unit}/s")
     return f"baseline {base.name}: {', '.join(said)}"
 
 

@@ -181,7 +181,7 @@ def _against(run: Run, base: Run, standing: Standing, explicit: bool) -> None:
         scaled = f", with {processes[0]} processes for {processes[1]}" if processes[0] != processes[1] else ""
         profiled = [one.name for one in (run, base) if one.args.get("profile")]
         slowed = f"; {profiled[0]} was profiled, which takes time" if len(profiled) == 1 else ""
-        said = f"{words.ratio(standing.ratio)} the {words.number(other)} images/s of {base.name}{scaled}{slowed}"
+        said = f"{words.ratio(standing.ratio)} the {words.number(other)} {run.unit}/s of {base.name}{scaled}{slowed}"
         standing.said.append(("compared", said))
     elif explicit:
         who = run if not mine else base
@@ -266,10 +266,13 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
     rows = [("run", runs.what(run))]
     if "images_per_second" in found:
         speed = words.number(found["images_per_second"])
-        rows.append(("speed", f"{speed} images/s, {words.seconds(found['step_seconds'])} per step"))
+        rows.append(("speed", f"{speed} {run.unit}/s, {words.seconds(found['step_seconds'])} per step"))
         if "idle" in found and "device_images_per_second" in found:
             alone = words.number(found["device_images_per_second"])
-            rows.append(("device alone", f"{alone} images/s, if every batch were ready in time"))
+            rows.append(("device alone", f"{alone} {run.unit}/s, if every batch were ready in time"))
+        if "flops" in found:
+            of = f", {words.share(found['mfu'])} of what this GPU can do in this precision (MFU)" if "mfu" in found else ""
+            rows.append(("arithmetic", f"{words.number(found['flops'] / 1e12)} TFLOP/s that the model needs per device{of}"))
     else:
         rows.append(("speed", f"no timed steps{' yet' if run.state in GOING else ''}{_untimed(run)}"))
     rows += standing.said
@@ -288,7 +291,7 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
     rows.append(("memory", memory(run)))
     rows.append(("power", power(run)))
     if "training_seconds" in found:
-        rows += [("per epoch", epoch(found, args)), ("full training", training(found))]
+        rows += [("per epoch", epoch(found, args, run.unit)), ("full training", training(found))]
     if "run_seconds" in found:
         rows.append(("this run", f"took {words.seconds(found['run_seconds'])}"))
     if "validation_accuracy" in found and args.get("data") != "random":  # labels by chance: its accuracy says nothing
@@ -296,6 +299,9 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
         said += f", loss {words.loss(found['validation_loss'])}" if "validation_loss" in found else ""
         said += f" of {words.counted(found['validation_images'], 'image')}" if "validation_images" in found else ""
         rows.append(("validation", said))
+    if {"validation_bits", "validation_loss"} <= found.keys() and args.get("data") != "random":
+        rows.append(("validation", f"loss {words.loss(found['validation_loss'])}, {found['validation_bits']:.3f} bits per token"
+                                   + (f" of {found['validation_images']:,} tokens" if "validation_images" in found else "")))
     return rows
 
 
@@ -324,7 +330,8 @@ def batch(run: Run) -> str:
     whole = start.get("global_batch", each * world)
     factors = [f"{words.counted(world, 'process', 'processes')} x {each}"] if world > 1 else []
     factors += [f"{accumulate} batches accumulated"] if accumulate != 1 else []
-    return f"{whole:,} images" + (f" ({', '.join(factors)})" if factors else "")
+    what = f"rows of {start.get('length', 0):,} tokens" if run.unit == "tokens" else "images"
+    return f"{whole:,} {what}" + (f" ({', '.join(factors)})" if factors else "")
 
 
 def _of_one(run: Run) -> str:
@@ -359,12 +366,12 @@ def power(run: Run) -> str:
     found = run.numbers
     if "power" not in found or "joules_per_image" not in found:
         return _not_measured(run) if run.on_gpu else "not measured"
-    return f"{words.number(found['power'])} W, {words.number(found['joules_per_image'])} J per image"
+    return f"{words.number(found['power'])} W, {words.number(found['joules_per_image'])} J per {run.unit.removesuffix('s')}"
 
 
-def epoch(found: dict, args: dict) -> str:
+def epoch(found: dict, args: dict, unit: str) -> str:
     of = "ImageNet's " if args.get("data") == "random" else ""
-    return f"{words.seconds(found['epoch_seconds'])} ({of}{found['epoch_images']:,} images)"
+    return f"{words.seconds(found['epoch_seconds'])} ({of}{found['epoch_images']:,} {unit})"
 
 
 def training(found: dict) -> str:
@@ -377,7 +384,8 @@ def training(found: dict) -> str:
 WIDTH = 520  # pixels of the bars
 BREAKS = "overflow-wrap: anywhere"  # a long name or word must not make the page wider
 TILES = (("devices", "devices"), ("batch", "global batch"), ("precision", "precision"), ("switches", "switches"),
-         ("optimizer", "optimizer"), ("power", "power"), ("per epoch", "per epoch"), ("full training", "full training"),
+         ("optimizer", "optimizer"), ("arithmetic", "arithmetic"), ("power", "power"), ("per epoch", "per epoch"),
+         ("full training", "full training"),
          ("validation", "validation"), ("first step", "first step"), ("this run", "this run"))
 
 
@@ -453,7 +461,7 @@ def _speed(run: Run, standing: Standing) -> str:
         mark = page.dot(GOOD if standing.ratio >= 1 else CARE)
         ratio = f'<div style="font-size: 18px; font-weight: 600; margin-top: 6px">{mark}{words.ratio(standing.ratio)}</div>'
     return (f'<div style="font-size: 42px; font-weight: 650; line-height: 1.1">{words.number(run.numbers["images_per_second"])}'
-            f'<span style="{page.QUIET}; font-size: 14px; font-weight: 400"> images/s</span></div>{ratio}')
+            f'<span style="{page.QUIET}; font-size: 14px; font-weight: 400"> {run.unit}/s</span></div>{ratio}')
 
 
 def _labelled(name: str, words_: str) -> str:
@@ -470,7 +478,7 @@ def _bars(run: Run, standing: Standing, said: dict, scale: float) -> str:
         rows += [Bar("device alone", alone, VERMILLION, faint=True)] if alone else []
         rows += [Bar(standing.base.name, base, GREY)] if base else []
         if len(rows) > 1:
-            out.append(charts.bars(rows, unit="images/s", top=scale, say=words.number, high=20, width=WIDTH).html())
+            out.append(charts.bars(rows, unit=f"{run.unit}/s", top=scale, say=words.number, high=20, width=WIDTH).html())
     if parts := phases(run):
         step = {NAMES[name]: found[name] for name, _ in parts}
         drawn = charts.stacked([("", step)], inside="share", total=False, high=30, width=WIDTH, say=words.seconds, legend=False)

@@ -115,7 +115,7 @@ def counted(run: Run) -> list[tuple[str, float]]:
 def table(known: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     power = any("power" in run.numbers for run in known)
     on_gpu = any(run.on_gpu for run in known)
-    head = ["run", "batch", "memory", *(["reserved"] if on_gpu else []), "images/s",
+    head = ["run", "batch", "memory", *(["reserved"] if on_gpu else []), f"{known[0].unit}/s",
             *(["power", "J/image"] if power else []), "state"]
     cells = []
     for run in known:
@@ -138,7 +138,7 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
     if fitted:
         whose = "the model with its gradients and optimizer" + ("" if run.on_gpu else ", Python and its libraries")
         out.append(f"{words.gigabytes(fitted.model)} do not depend on the batch ({whose}); "
-                   f"activations take {words.number(fitted.image / 1e6)} MB per image.")
+                   f"activations take {words.number(fitted.image / 1e6)} MB per {'row' if run.unit == 'tokens' else 'image'}.")
     elif len({_batch(run) for run in known if ended(run)}) > 1:
         out.append("Memory does not clearly rise with the batch, so the model's part and the batch's part cannot be separated. "
                    "Try batches that differ more.")
@@ -162,7 +162,7 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
     if timed:
         run = max(timed, key=lambda run: run.numbers["images_per_second"])
         speed = words.number(run.numbers["images_per_second"])
-        out.append(f"Fastest: a batch of {_batch(run):,} with {speed} images/s ({run.name}).")
+        out.append(f"Fastest: a batch of {_batch(run):,} with {speed} {run.unit}/s ({run.name}).")
     return out
 
 
@@ -210,8 +210,9 @@ def _figure(known: Sequence[Run], others: Sequence[Run], fitted: Fit | None) -> 
     panels = [charts.lines(lines, y=f"GB of {'GPU' if on_gpu else 'host'} memory", y_range=(0, top), marks=marks, height=210,
                            rules=[Rule(limit / 1e9, f"{of(first)} {words.gigabytes(limit)}")] if limit else (), **axis)]
     powered = any("power" in run.numbers for run in known)
-    below = {"x": "images of a batch (per process)"}
-    panels.append(charts.lines(_measured(known, others, "images_per_second", "images/s", SPEED, edge), y="images/s", height=120,
+    below = {"x": f"{'rows' if first.unit == 'tokens' else 'images'} of a batch (per process)"}
+    speed = f"{first.unit}/s"
+    panels.append(charts.lines(_measured(known, others, "images_per_second", speed, SPEED, edge), y=speed, height=120,
                                empty="no timed steps", **axis, **({} if powered else below)))
     if powered:
         panels.append(charts.lines(_measured(known, (), "power", "W", POWER, edge), y="power, W", height=100, **axis, **below))

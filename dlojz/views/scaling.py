@@ -93,13 +93,14 @@ def efficiency(known: Sequence[Run], run: Run) -> float:
 def table(own: Sequence[Run], others: Sequence[Run] = ()) -> tuple[list[str], list[list[str]]]:
     """A row for each run; those that are not of the curve come last and have no efficiency."""
     rows = [*own, *others]
+    unit = rows[0].unit
     phases = [phase for phase in PHASES if any(run.numbers.get(phase) for run in rows)]
-    head = ["run", "processes", "images per step", "images/s", "ideal", "efficiency", "ms per step",
+    head = ["run", "processes", f"{unit} per step", f"{unit}/s", "ideal", "efficiency", "ms per step",
             *(f"{NAMES[phase]}, ms" for phase in phases)]
     cells = []
     for place, run in enumerate(rows):
         numbers, processes = run.numbers, run.start["world_size"]
-        images = run.start.get("batch_size", 0) * processes
+        images = run.start.get("batch_size", 0) * processes * (run.start.get("length") or 1)
         of_ideal = [words.number(ideal(own, processes)), words.share(efficiency(own, run))] if place < len(own) else ["-", "-"]
         cells.append([run.name, str(processes), f"{images:,}", words.number(numbers["images_per_second"]), *of_ideal,
                       words.number(numbers["step_seconds"] * 1000),
@@ -116,7 +117,7 @@ def findings(known: Sequence[Run]) -> list[str]:
         times = last.numbers["images_per_second"] / first.numbers["images_per_second"]
         many, few = (words.counted(run.start["world_size"], "process", "processes") for run in (last, first))
         share = words.share(efficiency(known, last))
-        out.append(f"{many}: {words.ratio(times)} the images/s of {few}, an efficiency of {share}.")
+        out.append(f"{many}: {words.ratio(times)} the {last.unit}/s of {few}, an efficiency of {share}.")
         if max(efficiency(known, run) for run in best) > TOO_GOOD:
             out.append(f"Above ideal: {few} is not a fair baseline. Was the machine busy with something else? "
                        "Run it again (again=True).")
@@ -128,7 +129,7 @@ def findings(known: Sequence[Run]) -> list[str]:
     out += _spread(known, best)
     out += _hardware(known)
     if len({run.start.get("batch_size") for run in known}) > 1:
-        out.append("The global batch is constant, so each process has fewer images (strong scaling).")
+        out.append("The global batch is constant, so each process has a smaller batch (strong scaling).")
     elif len(best) > 1:
         out.append("The batch per process is constant, so the global batch grows (weak scaling).")
     return out + [f"{run.name}: ddp is not written yet, so each process trained alone and none waited for another."
@@ -143,8 +144,8 @@ def _spread(known: Sequence[Run], best: Sequence[Run]) -> list[str]:
         slowest = min(other.numbers["images_per_second"] for other in known if other.start["world_size"] == count)
         if speed > SPREAD * slowest:
             out.append(f"Runs of {words.counted(count, 'process', 'processes')} that should be equally fast ran at "
-                       f"{words.number(slowest)} to {words.number(speed)} images/s: was the machine busy with something else? "
-                       "The fastest counts.")
+                       f"{words.number(slowest)} to {words.number(speed)} {run.unit}/s: was the machine busy with something "
+                       "else? The fastest counts.")
     return out
 
 
@@ -170,24 +171,24 @@ def _hardware(known: Sequence[Run]) -> list[str]:
 
 
 def _figure(own: Sequence[Run], others: Sequence[Run]) -> str:
-    best = fastest(own)
+    best, unit = fastest(own), own[0].unit
     counts = sorted({run.start["world_size"] for run in (*own, *others)})
     most, doubling = own[-1].start["world_size"], counts[-1] >= DOUBLING * counts[0]
     # Each doubling takes as much room on both axes then: the ideal stays a straight line.
     least = own[0].start["world_size"] if doubling else 0
     curve = [(count, run.numbers["images_per_second"]) for count, run in best.items()]
     ideals = [(count, ideal(own, count) if count else 0.0) for count in (least, most)]
-    lines = [Line("ideal", ideals, GREY, dash=(6, 5)), Line("images/s, with the efficiency", curve, SPEED, width=2.5)]
+    lines = [Line("ideal", ideals, GREY, dash=(6, 5)), Line(f"{unit}/s, with the efficiency", curve, SPEED, width=2.5)]
     for some, colour in ((others, GREY), (own, SPEED)):
         dots = [(run, run.start["world_size"], run.numbers["images_per_second"]) for run in some]
-        tips = [f"{run.name}, {words.counted(count, 'process', 'processes')}: {words.number(speed)} images/s"
+        tips = [f"{run.name}, {words.counted(count, 'process', 'processes')}: {words.number(speed)} {unit}/s"
                 for run, count, speed in dots]
         lines.append(Line("can't be compared", [dot[1:] for dot in dots], colour, marker="o", width=0, size=10, tips=tips,
                           shown=bool(others) and some is others))
     # The efficiency is written below its dot, for the dashed line is above, unless the axis is there.
     low = 1.2 * curve[0][1] if doubling else 0.12 * max(y for line in lines for _, y in line.points)
     marks = [Mark(count, speed, words.share(efficiency(own, best[count])), below=speed > low) for count, speed in curve]
-    speeds = charts.lines(lines, x="processes" + (", each doubling as wide" if doubling else ""), y="images/s", x_ticks=counts,
+    speeds = charts.lines(lines, x="processes" + (", each doubling as wide" if doubling else ""), y=f"{unit}/s", x_ticks=counts,
                           log="xy" if doubling else "", marks=marks)
     steps = [(str(count), {NAMES[phase]: run.numbers.get(phase, 0.0) * 1000 for phase in PHASES}) for count, run in best.items()]
     parts = charts.stacked(steps, title="time per step, by the number of processes", axis="ms", total=False,

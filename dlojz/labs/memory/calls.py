@@ -1,0 +1,147 @@
+"""What the check of memory calls the functions of saving.py with, and what it looks at while they run."""
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from dlojz.training.memory_plan import Count
+
+HIDDEN, VOCABULARY = 96, 64
+BIG = 8 * HIDDEN * 4  # bytes of what is inside the block
+
+
+class Products(TorchDispatchMode):
+    """Counts the products of linear layers, forward or once more."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func is torch.ops.aten.addmm.default
+        return func(*args, **(kwargs or {}))
+
+
+def live(count: Count) -> list[int]:
+    """The sizes of storages that are there now."""
+    there: dict[int, int] = {}
+    for _, number, sign in count.events:
+        there[number] = there.get(number, 0) + sign
+    return [count.all[number].size for number, is_there in there.items() if is_there]
+
+
+# ----------------------------------------------------------------------------------------------------- recomputed
+def blocks():
+    for name, grad in (("", True), (", of an input that needs no gradient", False)):
+        yield f"all recomputed{name}", (False, grad)
+        yield f"products kept{name}", (True, grad)
+
+
+def recomputing(saving):
+    def facts(keep_products, grad):
+        block = nn.Sequential(nn.Linear(16, HIDDEN), nn.SiLU(), nn.Dropout(0.5), nn.Linear(HIDDEN, 16))
+        x = torch.randn(8, 16, requires_grad=grad)
+        with Products() as products, Count() as count:
+            out = saving.recomputed(block, x, keep_products=keep_products)
+            kept, before = sum(size >= BIG for size in live(count)), products.count
+            if out.requires_grad:
+                out.square().sum().backward()
+        grads = [weight.grad for weight in block.parameters()] + [x.grad] * grad
+        return {"the output": out, "what is kept of the inside": {0: "nothing", 1: "one product"}.get(kept, "everything"),
+                "products that run once more": "some" if products.count > before else "none",
+                "the gradients": torch.cat([one.flatten() for one in grads if one is not None] or [torch.zeros(0)])}
+
+    return facts
+
+
+# ----------------------------------------------------------------------------------------------------------- loss
+def losses():
+    yield "256 tokens in 8 chunks", (4, 64, 8, torch.float32)
+    yield "10 tokens in 4 chunks", (2, 5, 4, torch.float32)
+    yield "64 tokens in 4 chunks, of a head in bfloat16", (2, 32, 4, torch.bfloat16)
+    yield "3 tokens in 8 chunks", (1, 3, 8, torch.float32)
+
+
+def losing(saving):
+    def facts(batch, length, chunks, dtype):
+        head = nn.Linear(16, VOCABULARY, bias=False)
+        with torch.no_grad():
+            head.weight.mul_(8)
+        x, targets = torch.randn(batch, length, 16, dtype=dtype, requires_grad=True), torch.randint(VOCABULARY, (batch, length))
+        head = head.to(dtype)
+        count = Count()
+        count.last, count.phase = VOCABULARY, "forward"
+        with count:
+            loss = saving.chunked_loss(x, head, targets, chunks)
+            loss.backward()
+        now = most = 0
+        for _, number, sign in count.events:
+            if count.all[number].part:
+                now += sign * count.all[number].size
+                most = max(most, now)
+        rows = most / (4 * VOCABULARY) / -(-batch * length // chunks)  # in chunks of float32
+        return {"the loss": loss.detach(), "the loss's format": str(loss.dtype),
+                "logits at one time": "a few copies of one chunk" if rows < 6 or batch * length < 64 else "more than a chunk",
+                "the gradient of x": x.grad, "the gradient of the head": head.weight.grad}
+
+    return facts
+
+
+# ----------------------------------------------------------------------------------------------------------- LoRA
+def layers():
+    yield "12 to 8, rank 2, alpha 4", (12, 8, 2, 4.0, torch.float32, False)
+    yield "12 to 8 with a bias, rank 4, alpha 2", (12, 8, 4, 2.0, torch.float32, True)
+    yield "12 to 8 in float64, rank 2, alpha 2", (12, 8, 2, 2.0, torch.float64, False)
+
+
+def adapting(saving):
+    def facts(inputs, outputs, rank, alpha, dtype, bias):
+        linear = nn.Linear(inputs, outputs, bias=bias, dtype=dtype)
+        x = torch.randn(5, inputs, dtype=dtype)
+        plain = linear(x).detach()
+        with torch.random.fork_rng(devices=[]):  # how many numbers the matrices take is their own affair
+            layer = saving.LoRA(linear, rank, alpha)
+        first = layer(x)
+        found = {"the output at first": "the layer's" if torch.allclose(first, plain) else "another one than the layer's",
+                 "what learns": ", ".join(f"{name} {list(weight.shape)}" for name, weight in layer.named_parameters()
+                                          if weight.requires_grad) or "nothing"}
+        if not first.requires_grad:
+            return found
+        first.square().sum().backward()
+        found["what has a gradient that is not 0"] = ", ".join(
+            name for name, weight in layer.named_parameters() if weight.grad is not None and weight.grad.any()) or "nothing"
+        with torch.no_grad():
+            for name in ("down", "up"):
+                weight = getattr(layer, name).weight
+                weight.copy_(torch.linspace(-1, 1, weight.numel(), dtype=torch.float64).view_as(weight))
+        return found | {"the output with other matrices": layer(x).detach()}
+
+    return facts
+
+
+# --------------------------------------------------------------------------------------------- step in the backward pass
+def nets():
+    yield "two layers", (1,)
+    yield "two layers, three steps", (3,)
+
+
+def stepping(saving):
+    def facts(steps):
+        net = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 3))
+        x, grads = torch.randn(4, 6), []
+
+        class Noted(torch.optim.SGD):
+            def step(self, closure=None):
+                grads.append(sum(weight.grad is not None for weight in net.parameters()))
+                return super().step(closure)
+
+        made = saving.step_in_backward(net.parameters(), lambda some: Noted(some, lr=0.1, momentum=0.9))
+        for _ in range(steps):
+            net(x).square().mean().backward()
+        left = sum(weight.grad is not None for weight in net.parameters())
+        return {"the updates": f"{len(grads)}, for {steps} x 4 parameters",
+                "the most gradients at one time": max(grads, default=0), "gradients that are left": left,
+                "the optimizers": len(made) if made is not None else "none returned",
+                "the weights": torch.cat([weight.detach().flatten() for weight in net.parameters()])}
+
+    return facts

@@ -1,0 +1,38 @@
+"""memory: the same numbers as without the technique, and less held at a time."""
+
+RECOMPUTED = {
+    "the output": "that of the block: {kits}",
+    "what is kept of the inside": "{kits}, from the forward pass until the backward pass",
+    "products that run once more": "{kits} in the backward pass",
+    "the gradients": "those of the plain block, dropout included, also where only the weights need them"}
+LOSS = {
+    "the loss": "the mean over all tokens, each with the same weight, from logits in float32: {kits}",
+    "the loss's format": "{kits}: a sum of logarithms in half precision is off",
+    "logits at one time": "{kits}: the others are not there yet, or gone, in the backward pass, too",
+    "the gradient of x": "that of one whole loss", "the gradient of the head": "that of one whole loss, summed over the chunks"}
+LORA = {
+    "the output at first": "{kits}: what is added begins at 0",
+    "what learns": "{kits}",
+    "what has a gradient that is not 0": "{kits}: were both matrices 0, neither would ever learn",
+    "the output with other matrices": "linear(x) + alpha / rank * up(down(x)): {kits}"}
+STEP = {
+    "the updates": "{kits}: each parameter once per backward pass",
+    "the most gradients at one time": "{kits}: the one that has just arrived",
+    "gradients that are left": "{kits} after the backward pass: that is the memory that is saved",
+    "the optimizers": "{kits}: one per parameter",
+    "the weights": "those of the same optimizer, stepped after the backward pass"}
+
+
+def check(probe):
+    def beside(name, by, inputs, look, words, claim):
+        probe.call_beside("saving.py", name, inputs, by=by, look=f"memory.{look}", words=words, claim=claim)
+
+    beside("recomputed", "recomputing", "blocks", "recomputed", RECOMPUTED,
+           "recomputed blocks keep nothing of the inside, or the products alone, and give the same gradients")
+    beside("chunked_loss", "losing", "losses", "loss", LOSS,
+           "the loss in chunks equals the whole one, with its gradients, and never holds more than a chunk of logits")
+    beside("LoRA", "adapting", "layers", "lora", LORA, "LoRA begins at the layer's output, and only its two matrices learn")
+    beside("step_in_backward", "stepping", "nets", "step", STEP,
+           "each parameter is updated in the backward pass, and one gradient exists at a time")
+    if not probe.gpus:
+        probe.unverified.append("the bytes on a GPU: look at your plan and at the recorded ones")
