@@ -16,23 +16,23 @@ def int8_product_kernel(x, q, scale, out, outputs, inputs, ROWS: tl.constexpr, C
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     x += tl.program_id(1) * inputs
     out += tl.program_id(1) * outputs
-    begin = q + rows[:, None].to(tl.int64) * inputs
+    q += rows[:, None].to(tl.int64) * inputs
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     for first in range(0, inputs, COLUMNS):
-        columns = first + tl.arange(0, COLUMNS)
+        columns = tl.broadcast_to(first + tl.arange(0, COLUMNS)[None, :], (ROWS, COLUMNS))
+        # x is read once per row of q, in the same layout: sharing it would make all threads wait for each other
         if EVEN:
-            numbers = tl.load(begin + columns[None, :], cache_modifier=".cg", eviction_policy="evict_first")
+            number = tl.load(q + columns, eviction_policy="evict_first")
             value = tl.load(x + columns)
         else:
-            inside = (rows[:, None] < outputs) & (columns[None, :] < inputs)
-            numbers = tl.load(begin + columns[None, :], mask=inside, other=0)
+            number = tl.load(q + columns, mask=(rows[:, None] < outputs) & (columns < inputs), other=0)
             value = tl.load(x + columns, mask=columns < inputs, other=0.0)
-        total += numbers.to(tl.float32) * value.to(tl.float32)[None, :]
+        total += number.to(tl.float32) * value.to(tl.float32)
     result = tl.sum(total, 1) * tl.load(scale + rows, mask=rows < outputs, other=0.0)
     tl.store(out + rows, result, mask=rows < outputs)
 
 
-def int8_product(x, q, scale, rows=2, columns=2048, warps=4, stages=3):
+def int8_product(x, q, scale, rows=1, columns=8192, warps=4):
     """x Wᵀ, where W = q * scale. ``x``: float (batch, inputs); ``q``: int8 (outputs, inputs); ``scale``: float32 (outputs, 1).
     Each row of x reads the weights anew: right for one row, or a few."""
     x, q, scale = x.contiguous(), q.contiguous(), scale.contiguous()
@@ -40,5 +40,5 @@ def int8_product(x, q, scale, rows=2, columns=2048, warps=4, stages=3):
     out = torch.empty(batch, outputs, dtype=x.dtype, device=x.device)
     even = outputs % rows == 0 and inputs % columns == 0
     int8_product_kernel[(triton.cdiv(outputs, rows), batch)](x, q, scale, out, outputs, inputs, ROWS=rows, COLUMNS=columns,
-                                                             EVEN=even, num_warps=warps, num_stages=stages)
+                                                             EVEN=even, num_warps=warps)
     return out
