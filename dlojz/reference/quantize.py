@@ -14,12 +14,12 @@ E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 
 # ------------------------------------------------------------------------------------------------------ scales and zeros
 def absmax(weight, group="tensor", bits=8):
-    """Quantizes symmetrically: 0 stays 0, and the largest magnitude becomes 2^(bits - 1) - 1 (127 for 8 bits).
+    """Quantizes symmetrically: 0 stays 0, and the largest magnitude becomes 2^(bits - 1) - 1 (127 for 8 bits, 7 for 4).
 
     ``weight``: float (rows, columns). ``group``: which numbers share a scale: ``"tensor"``, ``"channel"`` (a row), or how many
     numbers of a row that follow each other, a divisor of columns. Returns (q, scale): q int8 (rows, columns), rounded to the
     nearest (`torch.round`); scale float32 (1, 1), (rows, 1) or (rows, columns / group), so that weight ≈ q * scale. Where all
-    numbers are 0 the scale is 1.
+    numbers are 0 the scale is 1. Computes in float32, whatever the type of weight.
     """
     # >>> quantize.absmax: the largest magnitude of each group, a scale from it, whole numbers
     rows, columns = weight.shape
@@ -60,14 +60,9 @@ def int8_linear(x, q, scale, bias=None):
     """A linear layer with int8 weights: x Wᵀ + bias, where W = q * scale.
 
     ``x``: float (batch, inputs). ``q``: int8 (outputs, inputs). ``scale``: float32 (outputs, 1), one per channel. Returns (batch,
-    outputs) in the type of x. A scale belongs to a whole row of W: it can wait until the products are summed. On a GPU, a single
-    row of x takes the kernel of quantize_kernel.py.
+    outputs) in the type of x. A scale belongs to a whole row of W: it can wait until the products are summed. The weight in float
+    is never made. (On a GPU, for a single row of x, the kernel in quantize_kernel.py is faster.)
     """
-    if x.is_cuda and len(x) == 1:
-        from quantize_kernel import int8_product
-
-        y = int8_product(x, q, scale)
-        return y if bias is None else y + bias
     # >>> quantize.linear: a product with whole numbers, then a scale per output
     y = (x @ q.to(x.dtype).t()) * scale.t().to(x.dtype)
     return y if bias is None else y + bias
