@@ -32,7 +32,7 @@ def int8_product_kernel(x, q, scale, out, outputs, inputs, ROWS: tl.constexpr, C
     tl.store(out + rows, result, mask=rows < outputs)
 
 
-def int8_product(x, q, scale, rows=1, columns=8192, warps=4):
+def int8_product(x, q, scale, rows=2, columns=2048, warps=4):
     """x Wᵀ, where W = q * scale. ``x``: float (batch, inputs); ``q``: int8 (outputs, inputs); ``scale``: float32 (outputs, 1).
     Each row of x reads the weights anew: right for one row, or a few."""
     x, q, scale = x.contiguous(), q.contiguous(), scale.contiguous()
