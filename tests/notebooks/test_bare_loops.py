@@ -25,6 +25,7 @@ PRINTED = {
     "ddp": r"epoch 0: loss 1\.40 over 64 images\nepoch 1: loss 1\.38 over 64 images\n\n",
     "ddp_advanced": r"the same weights on all ranks: True\n\n",
     "compile": r"1 graph in 3 steps, saved as conv1\.weight\n",
+    "quantize": r"3\.9 times fewer bytes, results change by less than 2 %: True\n",
     "augmentation": r"the rows of labels add up to \[1\.0\]\n",
 }
 WRITTEN = "%%writefile "
