@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import torch
 
-from dlojz.benchmarks import compiling, day2, ladder, runs
+from dlojz.benchmarks import compiling, day2, ladder, quantizing, runs
 from dlojz.system import paths
 from dlojz.system.errors import UsageError
 
@@ -47,7 +47,8 @@ def test_the_page_says_what_is_kept():
     assert day2.page(text, day2.RESULTS) == text, "python -m dlojz.benchmarks.day2 --page"
     assert set(day2.MARK.findall(text)) and {suite for _, suite, _ in day2.MARK.findall(text)} == set(day2.SUITES)
     kept = {file.name.split("-")[0] for file in day2.RESULTS.glob("*.json")}
-    assert kept <= set(day2.SUITES) | {f"compile_{part}" for part in compiling.PARTS}
+    others = {f"compile_{part}" for part in compiling.PARTS} | {f"quantize_{part}" for part in quantizing.PARTS}
+    assert kept <= set(day2.SUITES) | others
 
 
 def test_the_section_on_compilation_says_what_is_kept():
@@ -80,6 +81,18 @@ def triton_poi_fused_add_0(in_ptr0):
 """]
     assert compiling._kernels(codes) == ["mm", "triton_poi_fused_add_0"]
     assert compiling._source(codes) == "def triton_poi_fused_add_0(in_ptr0):\n    tl.store(in_ptr0)"
+
+
+def test_quantizing_is_measured_with_small_sizes(tmp_path, capsys):
+    assert quantizing.main(["int8", "fp8", "sparse", "--device", "cpu", "--tiny", "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
+    found = {file.name.split("-")[0]: json.loads(file.read_text())["rows"] for file in tmp_path.glob("*.json")}
+    assert set(found) == {"quantize_int8", "quantize_fp8", "quantize_sparse"}
+    assert [row["way"] for row in found["quantize_int8"]] == ["bf16", "int8, dequantized", "int8, scale after the product"]
+    assert found["quantize_sparse"][0]["zeros"] == 0.5
+    with pytest.raises(SystemExit):
+        quantizing.main(["int4"])
+    assert "did you mean 'int8'?" in capsys.readouterr().err
 
 
 def test_each_suite_names_its_trials():

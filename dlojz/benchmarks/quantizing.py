@@ -346,13 +346,13 @@ def described(part: str, here: Here, rows: list[dict]) -> dict:
 
         told["versions"]["triton"] = triton.__version__
     date = time.strftime("%Y-%m-%d", time.gmtime())
-    return {"suite": part, "date": date, "machine": hardware, "versions": told["versions"], "rows": rows}
+    return {"suite": f"quantize_{part}", "date": date, "machine": hardware, "versions": told["versions"], "rows": rows}
 
 
 def keep(found: dict, folder: Path) -> Path:
-    """Writes a part's result as ``quantize-PART-1x-DEVICE.json``, one row a line, numbers with four figures."""
+    """Writes a part's result as ``quantize_PART-1x-DEVICE.json``, one row a line, numbers with four figures."""
     device = found["machine"].get("gpu") or f"{found['machine'].get('cores_allowed')} cores"
-    file = folder / f"quantize-{found['suite']}-1x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
+    file = folder / f"{found['suite']}-1x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
     head = {name: value for name, value in found.items() if name != "rows"}
     rows = ",\n".join("  " + json.dumps(_rounded(row)) for row in found["rows"])
     folder.mkdir(parents=True, exist_ok=True)

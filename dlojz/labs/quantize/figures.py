@@ -16,15 +16,15 @@ from ...ui.page import View, headline, quiet, table, table_html
 from ...ui.palette import BLUE, GREY, ORANGE, VERMILLION
 from .. import catalogue
 
-# Measured on one H200 with torch 2.11: docs/results/quantize-{int8,fp8,sparse,folding}-1x-nvidia-h200.json. µs of one row times a
+# Measured on one H200 with torch 2.11: docs/results/quantize_{int8,fp8,sparse,folding}-1x-nvidia-h200.json. µs of one row times a
 # weight of 8192 x 8192, four weights in turn in a CUDA graph; "limit": 67 MB at the bandwidth of a copy, 4.2 TB/s
 ONE_ROW = (("bf16", 33.8), ("int8, dequantized", 370.1), ("int8, dequantized, compiled", 89.7),
            ("int8, scale after the product", 211.4), ("int8, a kernel that reads int8", 22.6), ("bandwidth limit of int8", 16.0))
 # side: µs of a product of squares in bf16; in E4M3; in E4M3 with x scaled each time
 FP8 = {1024: (16.9, 24.4, 167.7), 2048: (25.1, 35.1, 235.2), 4096: (187.8, 118.9, 419.1), 8192: (1517, 857, 1912),
        16384: (13270, 6941, 10580)}
-# side: µs of a bf16 product: dense; 2:4 by its kernel alone; the same as called; what the host spends on a call; the best kernel
-SPARSE = {4096: (169.6, 137.9, 464.9, 436.8, 123.9), 8192: (1481, 1049, 1122, 454.6, 1079)}
+# side: µs of a bf16 product: dense; 2:4 by its kernel alone; the same as called; what the host spends on a call
+SPARSE = {4096: (169.6, 137.9, 464.9, 436.8), 8192: (1481, 1049, 1122, 454.6)}
 # images: ms of ResNet-50 in bf16, channels-last, as trained and folded, called from Python; the same in a CUDA graph
 FOLDED = {1: (5.84, 4.23, 0.884, 0.604), 32: (5.51, 3.25, 2.47, 2.53), 256: (16.67, 19.44, 16.35, 18.98)}
 CONTEXT, STEPS, BATCH = 8, 300, 128  # of the small network: bytes that it sees, steps of its training, rows of a batch
@@ -232,7 +232,7 @@ def one_row_recorded() -> View:
     chart = charts.bars(ONE_ROW, unit="µs", baseline="bf16")
     rows = [[way, f"{took[way]:.1f} µs", f"{took['bf16'] / took[way]:.2f}"] for way in took]
     return _view("One row times a weight of 8192 x 8192", ["", "took", "times as fast as bf16"], rows,
-                 "docs/results/quantize-int8-1x-nvidia-h200.json. In a CUDA graph, four weights in turn.", chart, "one H200")
+                 "docs/results/quantize_int8-1x-nvidia-h200.json. In a CUDA graph, four weights in turn.", chart, "one H200")
 
 
 def fp8() -> View:
@@ -261,7 +261,7 @@ def fp8_recorded() -> View:
               charts.Line("bf16", [(side, 1.0) for side in FP8], GREY, dash=(6, 4))]
     chart = charts.lines(series, x="side of the matrices", y="times as fast as bf16", log="x")
     return _view("A product in FP8", ["side", "bf16", "FP8", "and x scaled", "ratio", "and x scaled"], rows,
-                 "docs/results/quantize-fp8-1x-nvidia-h200.json. Scaling is a handful of eager operations on x; compiled, "
+                 "docs/results/quantize_fp8-1x-nvidia-h200.json. Scaling is a handful of eager operations on x; compiled, "
                  "scaling and product reach 0.90 at 4096 and 1.63 at 8192.", chart, "one H200")
 
 
@@ -269,11 +269,11 @@ def sparse_recorded() -> View:
     """2:4 products on one H200: what the kernel takes, and what the call takes."""
     head = ["side", "dense", "2:4 kernel", "2:4 as called", "host per call", "kernel", "as called"]
     rows = [[str(side), f"{dense:,.0f} µs", f"{kernel:,.0f} µs", f"{called:,.0f} µs", f"{host:,.0f} µs", f"{dense / kernel:.2f}",
-             f"{dense / called:.2f}"] for side, (dense, kernel, called, host, _) in SPARSE.items()]
+             f"{dense / called:.2f}"] for side, (dense, kernel, called, host) in SPARSE.items()]
     names = (("dense", GREY), ("2:4, its kernel", BLUE), ("2:4, as called", ORANGE))
     bars = [charts.Bar(f"{side}: {name}", took, colour) for side, times in SPARSE.items()
             for (name, colour), took in zip(names, times)]
-    return _view("2:4 against dense", head, rows, "docs/results/quantize-sparse-1x-nvidia-h200.json: bf16, cuSPARSELt 0.8, "
+    return _view("2:4 against dense", head, rows, "docs/results/quantize_sparse-1x-nvidia-h200.json: bf16, cuSPARSELt 0.8, "
                  "PyTorch's default. The last two columns: times as fast as dense.", charts.bars(bars, unit="µs"), "one H200")
 
 
@@ -306,4 +306,4 @@ def folding() -> View:
                  [f"{what}, folded", "0", f"{after} ms", f"{graph_after} ms"]]
     return _view("Inference without batch norms", ["", "norms", "called from Python", "in a CUDA graph"], rows,
                  f"Results here differ by {apart:.0e} of the largest. H200: bf16, channels-last, "
-                 "docs/results/quantize-folding-1x-nvidia-h200.json.")
+                 "docs/results/quantize_folding-1x-nvidia-h200.json.")
