@@ -56,7 +56,8 @@ def test_fp8_as_recorded():
 def test_2_4_as_recorded():
     found = [row for row in rows("sparse") if row.get("format") == "bfloat16"]
     for side, shown in figures.SPARSE.items():
-        dense, called = (next(row for row in found if (row["way"], row["side"]) == (way, side)) for way in ("dense", "cusparselt"))
+        dense, called = (next(row for row in found if row["way"] == way and row["side"] == side)
+                         for way in ("dense", "cusparselt"))
         assert shown == pytest.approx([1e6 * number for number in (
             dense["seconds"], called["kernels"][0][1], called["seconds"], called["host"])], rel=0.01)
 
