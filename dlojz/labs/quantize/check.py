@@ -33,7 +33,7 @@ def check(probe):
     if found.works:
         beside("fp8_linear", "products", PRODUCT, claim="a product in FP8 with both scales")
     else:
-        probe.unverified.append(f"`fp8_linear`: torch {found.version} has no torch._scaled_mm for CPUs (torch 2.14 has it)")
+        probe.unverified.append(f"`fp8_linear`: torch {found.version} has no torch._scaled_mm for CPUs (2.8 and later have it)")
     beside("prune_2_4", "dense", PRUNE, "prune", "2:4 by magnitude, number by number")
     beside("fold", "norms", FOLD, claim="a convolution that does what batch norm did after it", gives=("weight", "bias"))
     if not probe.gpus:

@@ -219,7 +219,7 @@ def one_row() -> View:
         kernel = _loaded(catalogue.reference("quantize_kernel.py")).int8_product
         ways["int8, a kernel that reads int8"] = lambda: kernel(x, q, scale)
     took = {way: _timed(function, device) for way, function in ways.items()}
-    chart = charts.bars([(way, seconds * 1e6) for way, seconds in took.items()], unit="µs", baseline=name)
+    chart = charts.bars([(way, seconds * 1e6) for way, seconds in took.items()], unit="µs")
     rows = [[way, words.seconds(seconds), words.gigabytes((plain if way == name else q).nbytes),
              f"{took[name] / seconds:.2f}"] for way, seconds in took.items()]
     note = f"1 x {side} times {side} x {side}, on this machine's {'GPU' if device == 'cuda' else 'CPU'}, called from Python."
@@ -229,7 +229,7 @@ def one_row() -> View:
 def one_row_recorded() -> View:
     """The same as recorded on one H200, in CUDA graphs."""
     took = dict(ONE_ROW)
-    chart = charts.bars(ONE_ROW, unit="µs", baseline="bf16")
+    chart = charts.bars(ONE_ROW, unit="µs")
     rows = [[way, f"{took[way]:.1f} µs", f"{took['bf16'] / took[way]:.2f}"] for way in took]
     return _view("One row times a weight of 8192 x 8192", ["", "took", "times as fast as bf16"], rows,
                  "docs/results/quantize_int8-1x-nvidia-h200.json. In a CUDA graph, four weights in turn.", chart, "one H200")
