@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import torch
 
-from dlojz.benchmarks import compiling, day2, day3, ladder, runs
+from dlojz.benchmarks import compiling, day2, day3, ladder, quantizing, runs
 from dlojz.labs.optimizers import updates
 from dlojz.system import paths
 from dlojz.system.errors import UsageError
@@ -52,7 +52,7 @@ def test_the_page_says_what_is_kept():
 def test_each_kept_result_is_on_a_page():
     kept = {file.name.split("-")[0] for file in day2.RESULTS.glob("*.json")}
     shown = {suite for page in day2.PAGE.parent.glob("*.md") for _, suite, _ in day2.MARK.findall(page.read_text())}
-    assert kept <= shown | {f"compile_{part}" for part in compiling.PARTS}
+    assert kept <= shown | {f"compile_{part}" for part in compiling.PARTS} | {f"quantize_{part}" for part in quantizing.PARTS}
 
 
 def test_the_section_on_compilation_says_what_is_kept():
@@ -119,6 +119,21 @@ def test_the_best_rate_is_marked_for_all_its_seeds():
             ((0.1, 1), (0.4, 1), (0.4, 2))]
     marked = day3.marked(rows, {("sgd", 512): rows[1]})
     assert [row["best"] for row in marked] == [False, True, True] and "curve" not in marked[0]
+
+
+# --- day 3: quantization --------------------------------------------------------------------------------------------------
+
+
+def test_quantizing_is_measured_with_small_sizes(tmp_path, capsys):
+    assert quantizing.main(["int8", "fp8", "sparse", "--device", "cpu", "--tiny", "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
+    found = {file.name.split("-")[0]: json.loads(file.read_text())["rows"] for file in tmp_path.glob("*.json")}
+    assert set(found) == {"quantize_int8", "quantize_fp8", "quantize_sparse"}
+    assert [row["way"] for row in found["quantize_int8"]] == ["bf16", "int8, dequantized", "int8, scale after the product"]
+    assert found["quantize_sparse"][0]["zeros"] == 0.5
+    with pytest.raises(SystemExit):
+        quantizing.main(["int4"])
+    assert "did you mean 'int8'?" in capsys.readouterr().err
 
 
 def test_each_suite_names_its_trials():

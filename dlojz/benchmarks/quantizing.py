@@ -1,0 +1,391 @@
+"""What smaller numbers, 2:4 sparsity and folded batch norms bring on a GPU, kept small in docs/results/.
+
+    python -m dlojz.benchmarks.quantizing                       all parts, about two minutes on a GPU
+    python -m dlojz.benchmarks.quantizing int8 sparse           some of them
+    python -m dlojz.benchmarks.quantizing --device cpu --tiny   a try, with sizes that say nothing
+
+``seconds`` is the median of groups of calls between two events of the GPU, with inputs that are there already; ``graph`` the same
+of a call in a CUDA graph, which costs the host nothing; ``host`` what the host spends on launching a call. A row that fails is
+left out, and the reason is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+
+from ..system import machine, paths, suggest
+from .day2 import _rounded
+
+RESULTS = paths.PACKAGE.parent / "docs" / "results"
+REFERENCE = paths.PACKAGE / "reference"
+# rows, columns, warps of the int8 kernel
+BLOCKS = ((1, 8192, 4), (1, 8192, 8), (1, 8192, 2), (1, 8192, 16), (2, 8192, 8), (2, 8192, 16), (1, 4096, 4), (1, 2048, 4),
+          (2, 2048, 4), (2, 4096, 8), (4, 2048, 4), (4, 2048, 8), (4, 1024, 4), (8, 1024, 8), (8, 512, 4), (16, 512, 8))
+
+
+class Here:
+    """Where and how large: ``tiny`` sizes try the code out."""
+
+    def __init__(self, device: str, tiny: bool):
+        self.device, self.tiny = device, tiny
+        self.cuda = device == "cuda"
+        self.seconds = 0.005 if tiny else 0.05
+
+    def time(self, function: Callable) -> float:
+        """Seconds of a call, after a first one."""
+        import torch
+
+        function()
+        if not self.cuda:
+            return min(_elapsed(function) for _ in range(3))
+        torch.cuda.synchronize()
+        many = max(1, min(100, int(self.seconds / 5 / max(_group(function, 2), 1e-7))))
+        return median(_group(function, many) for _ in range(5))
+
+    def in_graph(self, functions: list[Callable]) -> float:
+        """Seconds of a call, of several that one CUDA graph holds; on a CPU, of the first of them."""
+        import torch
+
+        if not self.cuda:
+            return self.time(functions[0])
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for function in functions:
+                function()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for function in functions:
+                function()
+        return self.time(graph.replay) / len(functions)
+
+    def launching(self, function: Callable) -> float:
+        """Seconds that the host spends on a call, without waiting for the device."""
+        function()
+        self.wait()
+        took = min(_elapsed(function) for _ in range(10))
+        self.wait()
+        return took
+
+    def wait(self) -> None:
+        if self.cuda:
+            import torch
+
+            torch.cuda.synchronize()
+
+
+# -------------------------------------------------------------------------------------------------------------- the parts
+def int8(here: Here) -> Iterator[dict]:
+    """Products of one row, or a few, with weights in bfloat16 and int8. Four weights take turns, as in a network with layers: no
+    cache holds them until they are needed again."""
+    import torch
+
+    kit = _reference("quantize")
+    side, dtype = (8192, torch.bfloat16) if here.cuda else (256, torch.float32)
+    plain = [torch.randn(side, side, device=here.device, dtype=dtype) for _ in range(4)]
+    pairs = [kit.absmax(weight, "channel") for weight in plain]
+
+    def dequantized(x, q, scale):
+        return x @ (q.to(x.dtype) * scale.to(x.dtype)).t()
+
+    def scaled_after(x, q, scale):
+        return (x @ q.to(x.dtype).t()) * scale.t().to(x.dtype)
+
+    x = torch.randn(1, side, device=here.device, dtype=dtype)
+    right = scaled_after(x.double(), *pairs[0])
+
+    def row(way, function, given=pairs, batch=x, **more):
+        with _said(f"int8, {way}"):
+            apart = (function(batch, *given[0]).double() - right[: len(batch)]).abs().max().item() if batch is x else None
+            calls = [lambda one=one: function(batch, *one) for one in given]
+            yield {"what": f"{len(batch)} x {side} times {side} x {side}", "way": way, "batch": len(batch),
+                   "seconds": here.time(calls[0]), "graph": here.in_graph(calls), "host": here.launching(calls[0]),
+                   "bytes": sum(one.nbytes for one in given[0]), "apart": apart, **more}
+
+    yield from row("bf16", lambda x, w: x @ w.t(), [(weight,) for weight in plain])
+    yield from row("int8, dequantized", dequantized)
+    yield from row("int8, scale after the product", scaled_after)
+    if here.cuda:
+        product = _reference("quantize_kernel").int8_product
+        for blocks in BLOCKS:
+            yield from row("int8, kernel", lambda x, q, s, b=blocks: product(x, q, s, *b), blocks=list(blocks))
+        best = (2, 2048, 4)
+        with _said("int8, the library's kernel"):
+            yield from row("int8, torch._weight_int8pack_mm",
+                           lambda x, q, s: torch._weight_int8pack_mm(x, q, s.flatten().to(x.dtype)))
+        for batch in (2, 4, 8):
+            few = torch.randn(batch, side, device="cuda", dtype=dtype)
+            yield from row("int8, kernel", lambda x, q, s: product(x, q, s, *best), batch=few, blocks=list(best))
+        for batch in (2, 4, 8, 64, 512, 4096):
+            few = torch.randn(batch, side, device="cuda", dtype=dtype)
+            yield from row("bf16", lambda x, w: x @ w.t(), [(weight,) for weight in plain], batch=few)
+            yield from row("int8, dequantized", dequantized, batch=few)
+        with _said("int8 times int8"):
+            for batch in (64, 512, 4096):  # 17 rows are the least that it takes
+                x8 = kit.absmax(torch.randn(batch, side, device="cuda"), "channel")[0]
+                calls = [lambda x8=x8, q=q: torch._int_mm(x8, q.t()) for q, _ in pairs]
+                yield {"what": f"{batch} x {side} times {side} x {side}", "way": "int8 times int8", "batch": batch,
+                       "seconds": here.time(calls[0]), "graph": here.in_graph(calls)}
+        with _said("int8, compiled"):
+            yield from row("int8, dequantized, compiled", torch.compile(dequantized, dynamic=False))
+
+
+def fp8(here: Here) -> Iterator[dict]:
+    """Square products in bfloat16 and FP8, with scaling and without it."""
+    import torch
+
+    kit = _reference("quantize")
+    dtype = torch.bfloat16 if here.cuda else torch.float32
+
+    def multiply(left, right, **how):
+        (a, scale_a), (b, scale_b) = left, right
+        return torch._scaled_mm(a, b.t(), scale_a=scale_a, scale_b=scale_b, out_dtype=dtype, **how)
+
+    def ways(x, w):
+        left, right = kit.to_fp8(x), kit.to_fp8(w)
+        yield "bf16", lambda: x @ w.t()
+        yield "E4M3", lambda: multiply(left, right)
+        yield "E4M3, fast sums", lambda: multiply(left, right, use_fast_accum=True)
+        yield "E4M3, x scaled each time", lambda: multiply(kit.to_fp8(x), right)
+        coarse = kit.to_fp8(x, kit.E5M2)
+        yield "E5M2 times E4M3", lambda: multiply(coarse, right)
+        if here.cuda and x.shape[0] in (4096, 8192):
+            scaled = torch.compile(kit.to_fp8, dynamic=False)
+            yield "E4M3, x scaled each time, compiled", lambda: multiply(scaled(x), right)
+
+    for side in (1024, 2048, 4096, 8192, 16384) if not here.tiny else (32,):
+        x, w = (torch.randn(side, side, device=here.device, dtype=dtype) for _ in range(2))
+        exact = (x @ w.t()).float()
+        for way, function in ways(x, w):
+            with _said(f"fp8, {way}, {side}"):
+                error = ((function().float() - exact).norm() / exact.norm()).item()
+                yield {"what": "product", "way": way, "side": side, "seconds": here.time(function), "error": error}
+
+
+def captured(here: Here) -> Iterator[dict]:
+    """The 2:4 product in a CUDA graph, apart from `sparse`: where a library cannot be captured, nothing else is lost."""
+    import torch
+
+    kit, linear = _reference("quantize"), torch.nn.functional.linear
+    for side in (4096, 8192) if here.cuda else ():
+        x = torch.randn(side, side, device="cuda", dtype=torch.bfloat16)
+        weight = kit.prune_2_4(torch.randn(side, side, device="cuda", dtype=torch.bfloat16))
+        packed = torch.sparse.to_sparse_semi_structured(weight)
+        for way, one in (("dense", weight), ("cusparselt", packed)):
+            with _said(f"2:4 in a graph, {way}, {side}"):
+                yield {"what": "product", "way": way, "side": side,
+                       "graph": here.in_graph([lambda x=x, w=one: linear(x, w)] * 4)}
+
+
+def sparse(here: Here) -> Iterator[dict]:
+    """Square products, dense and 2:4, with both libraries: time on the device, time of the host, and which kernels ran."""
+    import torch
+
+    kit = _reference("quantize")
+    if not here.cuda:
+        weight = torch.randn(64, 64)
+        yield {"what": "pruned", "zeros": (kit.prune_2_4(weight) == 0).float().mean().item()}
+        return
+    from torch.sparse import SparseSemiStructuredTensorCUSPARSELT as Cusparselt
+    from torch.sparse import SparseSemiStructuredTensorCUTLASS as Cutlass
+
+    linear = torch.nn.functional.linear
+    with _said("cusparselt"):
+        yield {"what": "library", "cusparselt": torch.backends.cusparselt.version()}
+    for dtype in (torch.bfloat16, torch.float16):
+        for side in (4096, 8192):
+            x = torch.randn(side, side, device="cuda", dtype=dtype)
+            weight = kit.prune_2_4(torch.randn(side, side, device="cuda", dtype=dtype))
+            exact = (x @ weight.t()).float()
+
+            def row(way, function, side=side, dtype=dtype, exact=exact, **more):
+                with _said(f"2:4, {way}, {side}"):
+                    error = ((function().float() - exact).norm() / exact.norm()).item()
+                    yield {"what": "product", "way": way, "side": side, "format": str(dtype)[6:],
+                           "seconds": here.time(function), "host": here.launching(function), "error": error, **more,
+                           "kernels": _kernels(function)}
+
+            yield from row("dense", lambda x=x, w=weight: linear(x, w))
+            for name, kind in (("cutlass", Cutlass), ("cusparselt", Cusparselt)):
+                with _said(f"2:4, {name}"):
+                    packed = kind.from_dense(weight)
+                    yield from row(name, lambda x=x, w=packed: linear(x, w))
+                    if kind is Cusparselt and dtype == torch.bfloat16:
+                        flat = packed.packed
+                        yield from row("cusparselt, result not transposed",
+                                       lambda x=x, f=flat: torch._cslt_sparse_mm(f, x.t()).t())
+                        begun = time.perf_counter()
+                        best = torch._cslt_sparse_mm_search(flat, x.t())
+                        took = time.perf_counter() - begun
+                        for alg in sorted({0, 1, 2, 3, int(best)}):
+                            yield from row("cusparselt, by number", lambda x=x, f=flat, a=alg: torch._cslt_sparse_mm(
+                                f, x.t(), alg_id=a).t(), alg=alg, best=int(best), search=took)
+
+
+def folding(here: Here) -> Iterator[dict]:
+    """Inference of ResNet-50 with its batch norms and without them; in a graph, and as AOTInductor exports it."""
+    import torch
+    import torchvision
+
+    kit = _reference("quantize")
+    torch.manual_seed(0)
+    net = torchvision.models.resnet50().to(here.device).eval()
+    with torch.no_grad():
+        for module in net.modules():
+            if isinstance(module, torch.nn.BatchNorm2d):
+                module.running_mean.normal_(0, 0.1)
+                module.running_var.uniform_(0.5, 1.5)
+    dtype = torch.bfloat16 if here.cuda else torch.float32
+    nets = {"as trained": net, "folded": kit.folded(net)}
+    images = torch.randn(2, 3, 224 if here.cuda else 64, 224 if here.cuda else 64, device=here.device)
+    with torch.inference_mode():
+        right, found = (one(images) for one in nets.values())
+        yield {"what": "float32", "apart": ((right - found).abs().max() / right.abs().max()).item()}
+    nets = {name: one.to(dtype).to(memory_format=torch.channels_last) for name, one in nets.items()}
+    for batch in (1, 32, 256) if not here.tiny else (2,):
+        images = torch.randn(batch, *images.shape[1:], device=here.device, dtype=dtype).to(memory_format=torch.channels_last)
+        for name, one in nets.items():
+            with _said(f"{name}, {batch}"), torch.inference_mode():
+                yield {"what": "resnet50", "way": name, "batch": batch, "seconds": here.time(lambda o=one, i=images: o(i)),
+                       "host": here.launching(lambda o=one, i=images: o(i)),
+                       "graph": here.in_graph([lambda o=one, i=images: o(i)])}
+
+
+def exported(here: Here) -> Iterator[dict]:
+    """ResNet-50 without batch norms as AOTInductor exports it: a program that runs without Python. Compiling takes a minute."""
+    import tempfile
+
+    import torch
+    import torchvision
+
+    dtype = torch.bfloat16 if here.cuda else torch.float32
+    net = (torchvision.models.resnet50() if not here.tiny else torchvision.models.resnet18()).eval()
+    side, batch = (224, 256) if here.cuda else (64, 2)
+    images = torch.randn(batch, 3, side, side, device=here.device, dtype=dtype).to(memory_format=torch.channels_last)
+    for way, one in (("folded", _reference("quantize").folded(net)), ("as trained", net)):
+        one = one.to(here.device, dtype).to(memory_format=torch.channels_last)
+        with _said(f"exported, {way}"), tempfile.TemporaryDirectory() as scratch, torch.no_grad():
+            begun = time.perf_counter()
+            program = torch.export.export(one, (images,))
+            file = torch._inductor.aoti_compile_and_package(program, package_path=f"{scratch}/network.pt2")
+            took = time.perf_counter() - begun
+            run = torch._inductor.aoti_load_package(file)
+            yield {"what": "resnet50", "way": f"{way}, AOTInductor", "batch": batch,
+                   "seconds": here.time(lambda run=run: run(images)), "host": here.launching(lambda run=run: run(images)),
+                   "export": took, "file_bytes": Path(file).stat().st_size}
+
+
+PARTS = {"int8": int8, "fp8": fp8, "sparse": sparse, "folding": folding, "captured": captured, "exported": exported}
+
+
+# ---------------------------------------------------------------------------------------------------------------- helpers
+@contextlib.contextmanager
+def _said(what: str):
+    """A row that fails is left out."""
+    try:
+        yield
+    except Exception as error:
+        print(f"{what}: {type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}", file=sys.stderr, flush=True)
+
+
+def _elapsed(function: Callable) -> float:
+    begun = time.perf_counter()
+    function()
+    return time.perf_counter() - begun
+
+
+def _group(function: Callable, many: int) -> float:
+    import torch
+
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for _ in range(many):
+        function()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) / 1e3 / many
+
+
+def _kernels(function: Callable) -> list[list]:
+    """The kernels of a call and how many seconds each takes, by torch.profiler."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        for _ in range(3):
+            function()
+        torch.cuda.synchronize()
+    found = [[event.key[:120], event.self_device_time_total / 3e6, event.count / 3] for event in profiler.key_averages()]
+    return sorted((row for row in found if row[1]), key=lambda row: -row[1])[:6]
+
+
+def _reference(name: str):
+    """A file of dlojz/reference, whose siblings can be imported."""
+    if str(REFERENCE) not in sys.path:
+        sys.path.insert(0, str(REFERENCE))
+    return __import__(name)
+
+
+def described(part: str, here: Here, rows: list[dict]) -> dict:
+    """Rows with what is needed to compare them later: the machine, versions and the date."""
+    import torch
+
+    told = machine.describe(torch.device(here.device))
+    hardware = {name: value for name, value in told["machine"].items() if name not in ("host", "gpu_uuid")}
+    with contextlib.suppress(ImportError):
+        import triton
+
+        told["versions"]["triton"] = triton.__version__
+    date = time.strftime("%Y-%m-%d", time.gmtime())
+    return {"suite": f"quantize_{part}", "date": date, "machine": hardware, "versions": told["versions"], "rows": rows}
+
+
+def keep(found: dict, folder: Path) -> Path:
+    """Writes a part's result as ``quantize_PART-1x-DEVICE.json``, one row a line, numbers with four figures."""
+    device = found["machine"].get("gpu") or f"{found['machine'].get('cores_allowed')} cores"
+    file = folder / f"{found['suite']}-1x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
+    head = {name: value for name, value in found.items() if name != "rows"}
+    rows = ",\n".join("  " + json.dumps(_rounded(row)) for row in found["rows"])
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(head, indent=1).removesuffix("\n}") + ',\n "rows": [\n' + rows + "\n ]\n}\n")
+    return file
+
+
+def main(argv=None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m dlojz.benchmarks.quantizing", description=__doc__.split("\n")[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)} (all)")
+    parser.add_argument("--device", choices=["cpu", "cuda"], help="(the GPU, where there is one)")
+    parser.add_argument("--tiny", action="store_true", help="small sizes, to try it out; keep them elsewhere (--out)")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where to keep what was measured (%(default)s)")
+    args = parser.parse_args(argv)
+    if unknown := [name for name in args.parts if name not in PARTS]:
+        parser.error(f"there is no part {unknown[0]!r}: {suggest.hint(unknown[0], PARTS)}Expected are {', '.join(PARTS)}")
+    import torch
+
+    here = Here(args.device or ("cuda" if torch.cuda.is_available() else "cpu"), args.tiny)
+    failed = 0
+    for part in args.parts or PARTS:
+        rows, begun, file = [], time.perf_counter(), None
+        found = described(part, here, rows)
+        try:
+            for row in PARTS[part](here):
+                rows.append(row)
+                file = keep(found, args.out)  # what there is before an error, or an end, stays
+        except Exception as error:
+            failed += 1
+            print(f"{part}: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{part}: {len(rows)} rows in {time.perf_counter() - begun:.0f} s, kept in {file}", flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
