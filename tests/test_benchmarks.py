@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import torch
 
-from dlojz.benchmarks import compiling, day2, ladder, runs
+from dlojz.benchmarks import compiling, day2, hardware, ladder, runs
 from dlojz.system import paths
 from dlojz.system.errors import UsageError
 
@@ -47,7 +47,7 @@ def test_the_page_says_what_is_kept():
     assert day2.page(text, day2.RESULTS) == text, "python -m dlojz.benchmarks.day2 --page"
     assert set(day2.MARK.findall(text)) and {suite for _, suite, _ in day2.MARK.findall(text)} == set(day2.SUITES)
     kept = {file.name.split("-")[0] for file in day2.RESULTS.glob("*.json")}
-    assert kept <= set(day2.SUITES) | {f"compile_{part}" for part in compiling.PARTS}
+    assert kept <= set(day2.SUITES) | {f"compile_{part}" for part in compiling.PARTS} | set(hardware.PARTS)
 
 
 def test_the_section_on_compilation_says_what_is_kept():
@@ -80,6 +80,23 @@ def triton_poi_fused_add_0(in_ptr0):
 """]
     assert compiling._kernels(codes) == ["mm", "triton_poi_fused_add_0"]
     assert compiling._source(codes) == "def triton_poi_fused_add_0(in_ptr0):\n    tl.store(in_ptr0)"
+
+
+def test_the_page_of_the_hardware_says_what_is_kept():
+    text = hardware.PAGE.read_text()
+    assert hardware.page(text, hardware.RESULTS) == text, "python -m dlojz.benchmarks.hardware --page"
+    assert set(hardware.PARTS) <= {suite for _, suite, _ in day2.MARK.findall(text)}
+
+
+def test_the_hardware_is_measured_with_small_sizes(tmp_path, capsys):
+    assert hardware.main(["peaks", "stairs", "kernels", "attention", "--device", "cpu", "--tiny", "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
+    found = {file.name.split("-")[0]: json.loads(file.read_text()) for file in tmp_path.glob("*.json")}
+    assert set(found) == {"peaks", "stairs", "kernels", "attention"}
+    assert all(row["apart"] < 1e-4 for row in found["kernels"]["rows"] + found["attention"]["rows"])  # each way computes the same
+    with pytest.raises(SystemExit):
+        hardware.main(["peak"])
+    assert "did you mean 'peaks'?" in capsys.readouterr().err
 
 
 def test_each_suite_names_its_trials():

@@ -27,6 +27,8 @@ PRINTED = {
     "compile": r"1 graph in 3 steps, saved as conv1\.weight\n",
     "memory": r"the same loss: True with a gradient for 4\n",
     "augmentation": r"the rows of labels add up to \[1\.0\]\n",
+    "kernels": r"right to 12 digits: True\n",
+    "roofline": r"batch 512: 410 FLOP per byte, .* by arithmetic\nbatch 1: 1 FLOP per byte, .* by memory\n",
 }
 WRITTEN = "%%writefile "
 

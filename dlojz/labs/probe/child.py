@@ -126,7 +126,10 @@ def _install(log: Log, names: list[str], options: dict):
 
 
 def _stand_in(options: dict) -> None:
-    """Let the script believe that srun has started it as the process with this number on its node, though it runs alone."""
+    """Let the script believe that srun has started it as the process with this number on its node, though it runs alone; and let
+    kernels be interpreted, also where there is a GPU (`dlojz.training.blocks`)."""
+    if options.get("interpret"):
+        os.environ["TRITON_INTERPRET"] = "1"
     rank = options.get("local_rank")
     if rank is not None:
         from ...training import distributed
