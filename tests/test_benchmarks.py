@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import torch
 
-from dlojz.benchmarks import compiling, day2, day3, ladder, quantizing, runs
+from dlojz.benchmarks import compiling, day2, day3, hardware, ladder, quantizing, runs
 from dlojz.labs.optimizers import updates
 from dlojz.system import paths
 from dlojz.system.errors import UsageError
@@ -134,6 +134,26 @@ def test_quantizing_is_measured_with_small_sizes(tmp_path, capsys):
     with pytest.raises(SystemExit):
         quantizing.main(["int4"])
     assert "did you mean 'int8'?" in capsys.readouterr().err
+
+
+# --- day 3: hardware ------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_the_hardware_says_what_is_kept():
+    text = hardware.PAGE.read_text()
+    assert hardware.page(text, hardware.RESULTS) == text, "python -m dlojz.benchmarks.hardware --page"
+    assert set(hardware.PARTS) <= {suite for _, suite, _ in day2.MARK.findall(text)}
+
+
+def test_the_hardware_is_measured_with_small_sizes(tmp_path, capsys):
+    assert hardware.main(["peaks", "stairs", "kernels", "attention", "--device", "cpu", "--tiny", "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
+    found = {file.name.split("-")[0]: json.loads(file.read_text()) for file in tmp_path.glob("*.json")}
+    assert set(found) == {"peaks", "stairs", "kernels", "attention"}
+    assert all(row["apart"] < 1e-4 for row in found["kernels"]["rows"] + found["attention"]["rows"])  # each way computes the same
+    with pytest.raises(SystemExit):
+        hardware.main(["peak"])
+    assert "did you mean 'peaks'?" in capsys.readouterr().err
 
 
 def test_each_suite_names_its_trials():

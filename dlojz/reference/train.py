@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, RandomSampler
 
 from dlojz import Training, data, sites, todo  # noqa: F401
-from dlojz.training import activation_checkpointing, distributed, failures, options, records
+from dlojz.training import activation_checkpointing, distributed, failures, flops, options, records
 
 
 # ---------------------------------------------------------------------------------------------------------- arguments
@@ -183,7 +183,8 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
     parts = {"model": net, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
     sums = torch.zeros(3, device=device)  # loss x images, correct, images: on the device, so that nothing waits
     chronometer = training.begin(args, run, device, epoch_lengths, parts, sums, notes, steps_per_epoch=steps_per_epoch,
-                                 parameters=sum(p.numel() for p in net.parameters()), epoch_images=train_set and len(train_set))
+                                 parameters=sum(p.numel() for p in net.parameters()), epoch_images=train_set and len(train_set),
+                                 flops_per_image=flops.per_image(args, classes, device))
     if args.find_lr:
         training.swept(find_lr(net, optimizer, train_loader, criterion, device, amp_dtype))
     step, position = training.step, training.position  # of the training, of the epoch: 0, or those of the checkpoint

@@ -95,8 +95,9 @@ def _convolution(name: str, dims: list, types: list, args: dict) -> Product:
         padding, stride = [*lists, [0], [1]][:2]
     else:
         stride, padding = [*lists, [1], [0]][:2]
-    stride, padding = stride * space if len(stride) == 1 else stride, padding * space if len(padding) == 1 else padding
-    out = [max(0, (image[2 + i] + 2 * padding[i] - weight[2 + i]) // stride[i] + 1) for i in range(space)]
+    dilation = lists[2] if name == "convolution" and len(lists) > 2 else [1]
+    stride, padding, dilation = (some * space if len(some) == 1 else some for some in (stride, padding, dilation))
+    out = [max(0, (image[2 + i] + 2 * padding[i] - dilation[i] * (weight[2 + i] - 1) - 1) // stride[i] + 1) for i in range(space)]
     size = BYTES.get(dtype(types[0]), 4)
     pixels = image[0] * math.prod(out)
     flops = 2.0 * pixels * math.prod(weight)

@@ -42,7 +42,13 @@ LAUNCHES = re.compile(r"Launch|Memcpy|Memset")
 ON_A_GPU = re.compile(r"aten::_?(cudnn|miopen)|nccl:")
 FOREIGN = re.compile(r"(xpu|npu|hpu|mtia|mps|xla|tpu|musa|mlu|maia|privateuse(?:one|1))(?=_|::|$)", re.IGNORECASE)
 
-# Operators whose sizes are kept: products, whose arithmetic can be counted, and collectives, whose bytes can.
+# Operators that only name memory or look at it in another way, and wrappers of autograd: their sizes say nothing.
+NO_WORK = re.compile(r"aten::(empty\w*|new_empty\w*|as_strided_?|view\w*|_unsafe_view|_reshape_alias|reshape|t|transpose_?"
+                     r"|permute|expand\w*|detach_?|slice|select|narrow|unsqueeze_?|squeeze_?|flatten|unflatten|alias|resize_\w*|set_|chunk"
+                     r"|split\w*|unbind|resolve_\w+|lift_fresh|is_\w+|result_type|_has_compatible\w*|_nnpack_available|_version"
+                     r"|unfold|item|_local_scalar_dense|record_stream)|(?!aten::|mkldnn::).*")
+
+# Products of matrices and convolutions, whose arithmetic can be counted.
 PRODUCTS = frozenset(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution_backward",
                       "aten::cudnn_convolution", "aten::miopen_convolution", "aten::mkldnn_convolution",
                       "aten::_slow_conv2d_forward", "aten::thnn_conv2d",
@@ -381,6 +387,7 @@ class _Builder:
         self.calls: list[Call] = []
         self.work: list[Work] = []
         self.shapes: dict[str, int] = {}
+        self.sizes: dict[str, dict] = {}  # each once: a step repeats the last one
         self.base: float | None = None
         self.pids: set = set()
         self.foreign = ""
@@ -414,8 +421,10 @@ class _Builder:
             args = {}
         if call is not None:
             keep = None
-            if call != "python" and args and (name in PRODUCTS or name.startswith(COLLECTIVES)):
+            sized = "Input Dims" in args and not NO_WORK.fullmatch(name)
+            if call != "python" and args and (sized or name.startswith(COLLECTIVES)):
                 keep = {key: args[key] for key in KEPT_OF_CALLS if key in args}
+                keep = self.sizes.setdefault(repr(keep), keep)
             number = args.get("correlation", 0)
             shape = -1
             if call == "op" and isinstance(event.get("pid"), (int, str)):

@@ -10,6 +10,7 @@
     views.scaling(jobs)                     speed against the number of processes, and how much of the ideal that is
     views.communications(job)               what processes send each other, and how much of it hides behind computing
     views.trace(job)                        why it is not faster: a profiled run's kernels, waits and diagnosis
+    views.bound(job, on="h100")             what the roofline allows for a profiled run, here or on another GPU
     views.compare(jobs)                     one table of runs; .sort("images/s"), .csv("runs.csv")
     views.report(jobs, html="report.html")  all of that as one page that opens offline
 
@@ -21,6 +22,7 @@ is and fills it in when they have ended; where no page looks, as in CI, it waits
 import sys
 
 from ..ui.page import View
+from .bound import bound
 from .communications import communications
 from .compare import compare
 from .curves import curves
@@ -35,9 +37,9 @@ from .snapshot import snapshot
 from .timeline import timeline
 from .trace import trace
 
-__all__ = ["View", "communications", "compare", "curves", "dashboard", "lr_finder", "memory_plan", "memory_sweep", "report",
-           "scaling", "snapshot", "timeline", "trace"]
+__all__ = ["View", "bound", "communications", "compare", "curves", "dashboard", "lr_finder", "memory_plan", "memory_sweep",
+           "report", "scaling", "snapshot", "timeline", "trace"]
 
-communications, compare, curves, dashboard, lr_finder, memory_sweep, report, scaling, timeline, trace = map(
-    following, (communications, compare, curves, dashboard, lr_finder, memory_sweep, report, scaling, timeline, trace))
+bound, communications, compare, curves, dashboard, lr_finder, memory_sweep, report, scaling, timeline, trace = map(
+    following, (bound, communications, compare, curves, dashboard, lr_finder, memory_sweep, report, scaling, timeline, trace))
 views = sys.modules[__name__]  # so that `from dlojz import views` and `dlojz.views` are the same

@@ -192,7 +192,29 @@ def listing(facts: Facts) -> list[tuple[str, str]]:
         rows.append(("collectives", f"{count} {facts.per}, {words.seconds(whole)}, {beside} of it beside computing"))
     if facts.achieved.get("flops"):
         rows.append(("arithmetic", f"convolutions and products reach {reached(facts)}"))
+    if classes := by_class(facts):
+        named = [f"{name} {words.share(flops)} and {words.share(part)}" for name, flops, part in classes if part >= 0.005]
+        rows.append((FLOPS_AND_TIME, ", ".join(named)))
     return rows
+
+
+FLOPS_AND_TIME = "FLOPs and time"
+
+
+def by_class(facts: Facts) -> list[tuple[str, float, float]]:
+    """Each class of operators with its share of the FLOPs and of the operators' time in a step; nothing without sizes."""
+    from ..traces import bounds
+    from ..traces.work import CLASSES
+
+    try:
+        step = bounds.step_of(facts)
+    except UsageError:
+        return []
+    flops = {kind: sum(one.flops for one in step.works if one.kind == kind) for kind in CLASSES}
+    every, took = sum(flops.values()), sum(step.took.values())
+    if not (every and took):
+        return []
+    return [(kind, flops[kind] / every, step.took[kind] / took) for kind in CLASSES if step.took.get(kind)]
 
 
 def by_phase(facts: Facts) -> list[tuple[str, float, str]]:
@@ -225,12 +247,12 @@ def _top(rows: Sequence, facts: Facts, most: int = 5) -> list[str]:
 
 
 def _page(name: str, facts: Facts, rows: Sequence[tuple[str, str]], verdict: Diagnosis, notes: Sequence[str]) -> str:
-    said = [row for row in rows if row[0] not in ("busy", facts.per, "kernels", "operators", "phases", "")]
+    said = [row for row in rows if row[0] not in ("busy", facts.per, "kernels", "operators", "phases", "", FLOPS_AND_TIME)]
     parts = [page.headline(f"Trace of {name}", about(facts)), *(page.note(line, CARE) for line in notes)]
     parts.append('<div style="display: flex; flex-wrap: wrap; gap: 8px 28px; align-items: center; margin: 8px 0">'
                  f'<div style="flex: 0 1 200px">{_busy(facts)}</div>'
                  f'<div style="flex: 1 1 480px; min-width: 300px">{_bar(facts)}</div></div>')
-    parts += [_step(facts), _tops(facts), page.rows(said), diagnosis_page(verdict)]
+    parts += [_step(facts), _tops(facts), _classes(facts), page.rows(said), diagnosis_page(verdict)]
     return "".join(parts)
 
 
@@ -278,6 +300,16 @@ def _tops(facts: Facts) -> str:
     boxes = "".join(f'<div style="flex: 0 1 auto; max-width: 100%">{box}</div>' for box in out)
     boxes = f'<div style="display: flex; flex-wrap: wrap; gap: 4px 28px; margin: 6px 0">{boxes}</div>'
     return boxes + (page.quiet(note) if note else "")
+
+
+def _classes(facts: Facts) -> str:
+    """FLOPs are not time: both, by class of operator."""
+    if not (classes := by_class(facts)):
+        return ""
+    head = ["class of operators", "share of the FLOPs", "share of their time"]
+    cells = [[name, words.share(flops), words.share(part)] for name, flops, part in classes]
+    most = max(part for _, _, part in classes)
+    return page.table_html(head, cells, {head[2]: [part / most for _, _, part in classes]})
 
 
 def cut(name: str, most: int = 42) -> str:

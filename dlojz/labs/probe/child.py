@@ -126,8 +126,11 @@ def _install(log: Log, names: list[str], options: dict):
 
 
 def _stand_in(options: dict) -> None:
-    """Let the script believe that srun has started it as the process with this number on its node, though it runs alone; or that
-    a checkpoint was loaded, though all is as at the beginning but the place from which it goes on."""
+    """Let the script believe that srun has started it as the process with this number on its node, though it runs alone; that a
+    checkpoint was loaded, though all is as at the beginning but the place from which it goes on; and let kernels be interpreted,
+    also where there is a GPU (`dlojz.training.blocks`)."""
+    if options.get("interpret"):
+        os.environ["TRITON_INTERPRET"] = "1"
     if place := options.get("resumed_at"):
         from ...training import checkpoint, failures
 
