@@ -20,6 +20,7 @@ def fingerprint(tensors: Iterable) -> dict:
             if tensor is None:
                 place += 1
                 continue
+            tensor = getattr(tensor, "_local_tensor", tensor)  # of one that is spread over processes the part that this one has
             flat = tensor.detach().cpu().double().flatten()  # in the order of its indices
             squares += flat.square().sum().item()
             places = torch.arange(place, place + len(flat), dtype=torch.float64)
