@@ -26,6 +26,7 @@ PRINTED = {
     "ddp_advanced": r"the same weights on all ranks: True\n\n",
     "compile": r"1 graph in 3 steps, saved as conv1\.weight\n",
     "memory": r"the same loss: True with a gradient for 4\n",
+    "fsdp": r"rank 0 holds 544 of 1088 parameters\n\n",
     "augmentation": r"the rows of labels add up to \[1\.0\]\n",
 }
 WRITTEN = "%%writefile "
@@ -59,7 +60,8 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("lab", [pytest.param(lab, marks=[pytest.mark.slow] if lab.startswith("ddp") else []) for lab in PRINTED])
+@pytest.mark.parametrize("lab", [pytest.param(lab, marks=[pytest.mark.slow] if lab.startswith(("ddp", "fsdp")) else [])
+                                 for lab in PRINTED])
 def test_prints_what_the_lab_is_about(lab, tmp_path, one_thread):
     loop, *start = loops(notebook_of(lab))
     assert "dlojz" not in loop and "# <-" in loop

@@ -11,7 +11,7 @@ from ...ui.page import View, headline, quiet, table, table_html
 from ...ui.palette import BLUE, COLLECTIVE, GREEN, GREY, ORANGE, PHASE, SKY
 
 PARTS = {"parameters": BLUE, "gradients": ORANGE, "optimizer states": GREEN, "gathered while it computes": SKY}
-WAYS = {"DDP": "a copy in each process", "zero2": "a part; whole from forward to backward", "zero3": "a part; one block whole"}
+WAYS = {"DDP": "a copy in each process", "zero2": "a part; blocks stay whole", "zero3": "a part; one block whole"}
 
 
 @tables.numbers(processes=(1, 100_000), parameters=(1, 10**13), blocks=(1, 10_000))
