@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ...jobs import runs
 from ...system.errors import UsageError
-from ...training import summary
 from ...ui import charts, tables, words
 from ...ui.charts import Lane, Span
 from ...ui.page import View, headline, quiet, table, table_html
@@ -14,17 +13,17 @@ PARTS = {"parameters": BLUE, "gradients": ORANGE, "optimizer states": GREEN, "ga
 WAYS = {"DDP": "a copy in each process", "zero2": "a part; blocks stay whole", "zero3": "a part; one block whole"}
 
 
-@tables.numbers(processes=(1, 100_000), parameters=(1, 10**13), blocks=(1, 10_000))
-def stages(processes: int = 8, parameters: float = 3e9, blocks: int = 26) -> View:
+@tables.numbers(processes=(1, 100_000), billions=(1, 100_000), blocks=(1, 10_000))
+def stages(processes: int = 8, billions: int = 3, blocks: int = 26) -> View:
     """Bytes that a process holds with AdamW in float32: 4 per parameter, per gradient, and 8 of states. Activations come on
     top. zero3 has one block gathered and the next one on its way."""
-    each = 4 * parameters
+    each = 4e9 * billions
     rows = [("DDP", {"parameters": each, "gradients": each, "optimizer states": 2 * each})]
     for way, gathered in (("zero2", each), ("zero3", each * min(1.0, 2 / blocks))):
         part = each / processes
         rows.append((way, {"parameters": part, "gradients": part, "optimizer states": 2 * part,
                            "gathered while it computes": gathered}))
-    title = f"{words.number(parameters / 1e9)} billion parameters, AdamW, {processes} processes"
+    title = f"{billions:,} billion parameters, AdamW, {processes} processes"
     chart = charts.stacked([(f"{way}: {WAYS[way]}", parts) for way, parts in rows], colours=PARTS, say=_gigabytes)
     lines = [f"{title}: what a process holds", *(f"  {way:<6} {_gigabytes(sum(parts.values()))}  ({WAYS[way]})"
                                                   for way, parts in rows)]
@@ -40,6 +39,7 @@ def _bytes(value: float) -> str:
     return _gigabytes(value) if value >= 1e9 else f"{words.number(value / 1e6)} MB"
 
 
+@tables.numbers(blocks=(1, 8))
 def step(blocks: int = 3) -> View:
     """Which block is whole when, in one step of zero3, and what is sent: lengths are made up."""
     lanes, at, sent = [], 0.0, []
@@ -67,21 +67,21 @@ def step(blocks: int = 3) -> View:
 def held(*jobs) -> View:
     """Runs beside each other: the bytes that rank 0 holds, its peak on a GPU, tokens/s. Raises UsageError where a run has not
     recorded them."""
-    rows, cells = [], []
+    rows, cells, rates = [], [], []
     for job in jobs:
-        record = runs.one(job)
-        end, found = record.end or {}, summary.numbers(record)
+        run = runs.one(job)
+        end, found = run.record.end or {}, run.numbers
         parts = [end.get(name) for name in ("bytes_parameters", "bytes_gradients", "bytes_states")]
         if None in parts:
-            raise UsageError(f"{job.run} has not recorded what it holds: it did not run to completion, or is no train_lm.py")
-        rows.append((job.name, dict(zip(PARTS, map(float, parts)))))
+            raise UsageError(f"{run.name} has not recorded what it holds: it did not run to completion, or is no train_lm.py")
+        rows.append((run.name, dict(zip(PARTS, map(float, parts)))))
         peak, speed = end.get("memory_allocated"), found.get("images_per_second")
-        cells.append([job.name, _bytes(sum(parts)), _bytes(peak) if peak else "not measured: no GPU",
+        rates.append(speed)
+        cells.append([run.name, _bytes(sum(parts)), _bytes(peak) if peak else "not measured: no GPU",
                       words.number(speed) if speed else "-"])
     head = ["run", "parameters, gradients, states of rank 0", "peak on its GPU", "tokens/s of all"]
     title = "what a process holds, and how fast all are"
     chart = charts.stacked(rows, colours=PARTS, say=_bytes)
-    speeds = charts.bars([(row[0], float(summary.numbers(runs.one(job)).get("images_per_second") or 0))
-                          for row, job in zip(rows, jobs)], unit="tokens/s", baseline=rows[0][0])
+    speeds = charts.bars([(name, speed) for (name, _), speed in zip(rows, rates)], unit="tokens/s", baseline=rows[0][0])
     return View(title, f"{title}\n{table(head, cells)}", headline(title.capitalize()) + chart.html() + speeds.html()
                 + table_html(head, cells))

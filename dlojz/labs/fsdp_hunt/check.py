@@ -33,12 +33,16 @@ def prints(run, kits, fence):
         mine, wanted = printed(facts), printed(other)
         for line in wanted:
             if not any(agree(each, line) for each in mine):
-                found = next((each for each in mine if form(each) == form(line)), "nothing like it")
+                found = next((each for each in mine if without_numbers(each) == without_numbers(line)), "nothing like it")
                 return f"{facts.said} prints `{found.strip()}`, and the kit's `{line.strip()}`", fence
 
 
 def form(text):
     return re.sub(r"(?<=[\[ ])-?\d+\.\d+", "", text)
+
+
+def without_numbers(text):
+    return re.sub(r"-?\d+(\.\d+)?", "", text)
 
 
 def agree(one, other):
