@@ -33,6 +33,6 @@ def spread() -> Runs:
     scale = sites.sizes(site.scale).scale
     present = len(sites.gpus()) if site.launcher == "local" else None
     if scale in ("gpu", "cluster") and (present is None or present >= 2):
-        run = "train_lm.py --test --test-steps 30 --data random --model 350m --vocabulary 50304 -b 8 --amp bf16 --compile-blocks"
-        return Runs(scale, run, TINY, True)
+        run = "train_lm.py --test --test-steps 30 --data random --model 350m --vocabulary 50304 -b 8 --amp bf16"
+        return Runs(scale, f"{run} --compile --compile-blocks", TINY, True)
     return Runs("laptop", f"{TINY} --test-steps 6 --data random --vocabulary 512", TINY, False)
