@@ -4,6 +4,7 @@
     python train_lm.py --model 124m --length 1024 --vocabulary 50304 --data random --amp bf16 --compile --fused --test
     python train_lm.py --data /path/to/tokens -e 1           a folder with train.bin and val.bin (uint16) and manifest.json
     torchrun --nproc-per-node 4 train_lm.py --test           four processes; `srun python train_lm.py` on a cluster does the same
+    torchrun --nproc-per-node 4 train_lm.py --shard --test   each holds a quarter of the model, not a copy of it: see sharding.py
 
 A row is --length tokens of packed documents. What a run measured is in record.jsonl in its folder: its unit is the token.
 Exit codes: 0, 2 wrong usage, 75 stopped by a signal with a checkpoint (continue with --resume), else 1; torchrun's own is then 1.
@@ -17,6 +18,7 @@ from pathlib import Path
 import lm
 import optimizers
 import saving
+import sharding
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -56,6 +58,10 @@ def arguments(argv=None):
     add("--compile", nargs="?", const="default", metavar="MODE", choices=options.COMPILE_MODES, help="torch.compile")
     add("--compile-blocks", action="store_true", help="torch.compile, each block by itself: one is compiled, all use it")
     add("--num-workers", type=int, default=0, help="processes that load rows; 0: the training process itself")
+    add("--shard", nargs="?", const="zero3", choices=["zero2", "zero3"],
+        help="each process holds a part of the model (FSDP2); zero2: blocks stay whole from forward to backward")
+    add("--replicas", type=int, default=1, metavar="N", help="with --shard, N groups of processes hold a model each (HSDP)")
+    add("--prefetch", type=int, metavar="N", help="with --shard, gather N blocks ahead of the one that computes")
     add("--accumulate", type=int, default=1, metavar="N", help="update once in N batches")
     add("--metric-every", type=int, default=1, metavar="N", help="sum the loss over processes every N steps")
     add("--profile", action="store_true", help="write a torch.profiler trace of a few steps")
@@ -114,7 +120,11 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
         for block in net.blocks:
             block.compile(mode=args.compile)
     model = net  # `net` keeps the plain parameter names, `model` may be wrapped
-    if procs.world_size > 1:
+    if args.shard:  # before the optimizer is made: it is to know the parts, and not the whole parameters
+        sharding.shard(net, sharding.make_mesh(device.type, args.replicas), sharding.precision(args.amp), args.shard == "zero2")
+        if args.prefetch:
+            sharding.prefetch(net, args.prefetch)
+    elif procs.world_size > 1:
         model = DistributedDataParallel(net, device_ids=[device] if device.type == "cuda" else None)
     uncompiled = model
     if args.compile and not args.compile_blocks:
@@ -123,12 +133,15 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
     groups = [{"params": [p for p in net.parameters() if p.requires_grad], "weight_decay": args.wd}]
     optimizer = optimizers.make_optimizer(args.optimizer, groups, args.lr, args.mom, args.fused)
     scheduler = optimizers.make_schedule(args.schedule, optimizer, args.lr, options.updates(args, epoch_lengths))
-    autocast = {"device_type": device.type, "dtype": torch.bfloat16, "enabled": args.amp == "bf16"}
+    autocast = {"device_type": device.type, "dtype": torch.bfloat16, "enabled": args.amp == "bf16" and not args.shard}
 
     parameters = sum(p.numel() for p in net.parameters())
+    parts, shares = {"model": net, "optimizer": optimizer, "scheduler": scheduler}, None
+    if args.shard:  # no process has all of these two: in a checkpoint each writes what it has
+        shares = sharding.Shares(parts.pop("model"), parts.pop("optimizer"))
     sums = torch.zeros(2, device=device)  # loss x tokens, tokens: on the device, so that nothing waits
-    chronometer = training.begin(args, run, device, epoch_lengths, {"model": net, "optimizer": optimizer, "scheduler": scheduler},
-                                 sums, notes, unit="tokens", steps_per_epoch=len(train_loader), parameters=parameters,
+    chronometer = training.begin(args, run, device, epoch_lengths, parts, sums, notes, shares,
+                                 unit="tokens", steps_per_epoch=len(train_loader), parameters=parameters,
                                  epoch_images=train_set and len(train_set) * args.length,
                                  flops_per_image=shape.flops_per_token(parameters))
     step, position = training.step, training.position  # of the training, of the epoch: 0, or those of the checkpoint
@@ -187,7 +200,7 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
             found = validate(net, val_loader, device, autocast, procs, separator if args.mask_documents else None)
             training.validated(found, train_set and val_set.folder)
             position = 0
-    training.end()
+    training.end(**distributed.held(optimizer))
 
 
 def network(args: argparse.Namespace, shape: lm.Shape) -> lm.Transformer:
@@ -197,7 +210,9 @@ def network(args: argparse.Namespace, shape: lm.Shape) -> lm.Transformer:
 
 
 def accumulating(model: nn.Module, more_to_come: bool):
-    """A context in which DDP keeps gradients to itself while more batches of the group follow."""
+    """A context in which DDP keeps gradients to itself while more batches of the group follow; FSDP is told so."""
+    if isinstance(model, sharding.FSDPModule):
+        sharding.accumulate(model, more_to_come)
     return model.no_sync() if more_to_come and isinstance(model, DistributedDataParallel) else nullcontext()
 
 

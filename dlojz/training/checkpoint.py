@@ -1,17 +1,25 @@
-"""The state of a training in one file, as train.py's --checkpoint-every writes and --resume reads it."""
+"""The state of a training in one file, as train.py's --checkpoint-every writes and --resume reads it.
+
+What no process has as a whole is in a folder beside it, ``shares-STEP``. ``shares`` writes and reads that: an object with
+``save(folder)`` and ``load(folder)``, which all ranks call, and which may be as many as another number then. The file names its
+folder, and is written when that is complete.
+"""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 
 from ..system.errors import UsageError
 from . import distributed, failures, options, records
 from .records import Writer
 
 
-def save(path: Path, parts: dict, sums: torch.Tensor, place: dict, procs: distributed.Processes, record: Writer) -> None:
+def save(path: Path, parts: dict, sums: torch.Tensor, place: dict, procs: distributed.Processes, record: Writer,
+         shares=None) -> None:
     """All that a resumed run needs, written beside and renamed: a kill at any moment leaves the last good one.
 
     ``parts``: what has a ``state_dict``, by name. ``sums``: what this rank has added up and not reduced yet. ``place``: where the
@@ -20,20 +28,29 @@ def save(path: Path, parts: dict, sums: torch.Tensor, place: dict, procs: distri
     """
     mine = {"random": torch.get_rng_state(), "random_cuda": torch.cuda.get_rng_state() if sums.is_cuda else None,
             "sums": sums.tolist()}
-    ranks = distributed.from_everyone(mine)
+    folder = path.with_name(f"shares-{place['step']}") if shares else None
+    if shares:
+        shares.save(folder)
+    ranks = distributed.from_everyone(mine)  # all have written
     if procs.is_main:
         state = {name: part.state_dict() for name, part in parts.items()} | {"place": place, "ranks": ranks}
+        state |= {"shares": folder.name} if shares else {}
         failures.write_safely(path, lambda file: torch.save(state, file), record, place["step"])
+        for other in path.parent.glob("shares-*"):
+            if shares and other != folder:
+                shutil.rmtree(other, ignore_errors=True)
     records.tell("saved", path=path, step=place["step"])
 
 
-def load(path: Path, parts: dict, sums: torch.Tensor, fixed: dict, rank: int) -> dict:
+def load(path: Path, parts: dict, sums: torch.Tensor, fixed: dict, rank: int, shares=None) -> dict:
     """Puts back what `save` wrote, and returns its ``place``; on the CPU first, or every process would take memory on GPU 0.
 
     ``fixed``: what must be the same as in the run that saved it. Raises UsageError where it is not, or the file is damaged, of
     another script or of another model.
     """
     state = failures.read_safely(path, lambda file: torch.load(file, map_location="cpu", weights_only=True))
+    if shares and isinstance(state, dict) and "shares" not in state:
+        raise _refused(path, "is of a run in which each process had the whole model, without --shard")
     if wrong := _no_checkpoint(state, parts):
         raise _refused(path, f"is no checkpoint of this script: {wrong}")
     options.refuse_other(path, state["place"]["same"], fixed)
@@ -41,13 +58,16 @@ def load(path: Path, parts: dict, sums: torch.Tensor, fixed: dict, rank: int) ->
         raise _refused(path, wrong)
     what = "its ranks"
     try:
-        mine = state["ranks"][rank]
+        mine = _of_other_ranks(state["ranks"], rank) if shares else state["ranks"][rank]
         random, added = mine["random"], torch.tensor(mine["sums"])
         if added.shape != sums.shape:
             raise ValueError(f"{len(added)} sums, not {len(sums)}")
         for name, part in parts.items():
             what = f"its {name}"
             part.load_state_dict(state[name])
+        if shares:
+            what = f"its {state['shares']}"
+            shares.load(path.with_name(state["shares"]))
         what = "its random numbers"
         torch.set_rng_state(random)
         if sums.is_cuda and mine["random_cuda"] is not None:  # None: saved on a CPU
@@ -57,6 +77,12 @@ def load(path: Path, parts: dict, sums: torch.Tensor, fixed: dict, rank: int) ->
         raise _refused(path, f"does not fit this script: {what} cannot be restored ({reason[:200]})") from None
     sums.copy_(added)
     return state["place"]
+
+
+def _of_other_ranks(ranks: list[dict], rank: int) -> dict:
+    """What this rank goes on with, where there may have been more or fewer of them: what was not reduced yet is counted once."""
+    left = [one["sums"] for one in ranks[rank :: dist.get_world_size()]]
+    return ranks[rank % len(ranks)] | {"sums": [sum(column) for column in zip(*left)] or [0.0] * len(ranks[0]["sums"])}
 
 
 def _refused(path: Path, why: str) -> UsageError:

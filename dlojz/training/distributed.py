@@ -102,6 +102,17 @@ def from_everyone(value) -> list:
     return values
 
 
+def held(optimizer) -> dict[str, int]:
+    """Bytes of this process's own parts of what is trained: parameters, gradients and states, as fields of a record."""
+    def own(tensors) -> int:
+        parts = (getattr(tensor, "_local_tensor", tensor) for tensor in tensors)  # a DTensor's, without importing it
+        return sum(part.numel() * part.element_size() for part in parts if hasattr(part, "element_size"))
+
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]  # never gathered, as a model's
+    states = (value for state in optimizer.state.values() for value in state.values())
+    return {"bytes_parameters": own(parameters), "bytes_gradients": own(parameters), "bytes_states": own(states)}
+
+
 def port(job_id: int) -> int:
     """A port that two jobs on one node do not share: 10000 + job id % 20000."""
     return FIRST_PORT + job_id % PORTS

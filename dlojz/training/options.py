@@ -15,7 +15,7 @@ from ..system.arguments import Parser as Parser
 from ..system.errors import UsageError
 
 AT_LEAST_ONE = ("image_size", "length", "batch_size", "epochs", "test_steps", "accumulate", "metric_every", "checkpoint_every",
-                "prefetch_factor", "chunked_loss", "lora")
+                "prefetch_factor", "chunked_loss", "lora", "replicas", "prefetch")
 FIXED = ("model", "data", "image_size", "length", "vocabulary", "mask_documents", "lora", "batch_size", "accumulate",
          "optimizer", "lr", "wd", "mom", "decay", "schedule", "warmup", "label_smoothing", "progressive", "augment", "alpha",
          "clip_grad", "drop_last", "amp",
@@ -74,6 +74,12 @@ def settle_lm(args, procs, cuda: bool) -> list[str]:
     _refuse(_wrong(args, procs, cuda, "stdlib, random or a folder with train.bin and val.bin") | {
         "--vocabulary must be at least 2": args.vocabulary is not None and args.vocabulary < 2,
         "--mask-documents needs documents: --data random has none": args.mask_documents and args.data == "random",
+        "--shard needs more than one process: start with torchrun or srun": bool(args.shard) and procs.world_size == 1,
+        "--replicas and --prefetch need --shard": (args.replicas > 1 or args.prefetch is not None) and not args.shard,
+        f"--replicas {args.replicas} does not divide the {procs.world_size} processes":
+            procs.world_size % max(1, args.replicas) > 0,
+        "--shard goes with --compile-blocks, and not with --compile alone: a block is whole only while it computes":
+            bool(args.shard and args.compile) and not args.compile_blocks,
     })
     return _settled(args, procs, cuda, [])
 
@@ -211,7 +217,11 @@ def _trouble(model: str, image_size: int, images: int) -> str:
 def fixed(args, procs, total_steps: int) -> dict:
     """What must be the same in a resumed run, to be kept in its checkpoint."""
     lasts = {"steps in all": total_steps} if args.schedule != "constant" else {}
-    return {name: getattr(args, name) for name in FIXED if hasattr(args, name)} | {"processes": procs.world_size} | lasts
+    same = {name: getattr(args, name) for name in FIXED if hasattr(args, name)} | {"processes": procs.world_size} | lasts
+    if getattr(args, "shard", None):  # any number of processes reads its shares, and the same rows while there are as many
+        del same["processes"]
+        same |= {"batch_size": None, "rows per step": procs.world_size * args.batch_size, "shards": "each process's own"}
+    return same
 
 
 def refuse_other(path, then: dict, now: dict) -> None:

@@ -62,22 +62,22 @@ class Training:
             failures.say(*text)
 
     def begin(self, args: argparse.Namespace, run: Path, device: torch.device, epoch_lengths: list[int], parts: dict,
-              sums: torch.Tensor, notes: list[str], **fields) -> Chronometer:
+              sums: torch.Tensor, notes: list[str], shares=None, **fields) -> Chronometer:
         """Load the checkpoint, if there is one and ``args.resume`` asks for it; write the record's ``start``; say what comes.
 
         ``run``: the folder of the run. ``epoch_lengths``: the number of steps of each epoch. ``parts``: what has a
-        ``state_dict``, by name, for checkpoints. ``sums``: float32 (3,) on the device, loss x images, correct answers and images
-        since the last metrics; (2,) where nobody counts correct answers. ``fields``: more for the ``start`` event, such as its
-        ``unit``. Raises UsageError where the checkpoint is damaged or
-        was saved with other settings. Ends the process with exit code 0 where nothing is left to do.
+        ``state_dict``, by name, for checkpoints. ``shares``: that of which each process saves its part: see `checkpoint`.
+        ``sums``: float32 (3,) on the device, loss x images, correct answers and images since the last metrics; (2,) where nobody
+        counts correct answers. ``fields``: more for the ``start`` event, such as its ``unit``. Raises UsageError where the
+        checkpoint is damaged or was saved with other settings. Ends the process with exit code 0 where nothing is left to do.
         """
         self.args, self.run, self.device, self.epoch_lengths = args, run, device, epoch_lengths
-        self.parts, self.sums, self._profiled = parts, sums, args.profile
+        self.parts, self.shares, self.sums, self._profiled = parts, shares, sums, args.profile
         total_steps = sum(epoch_lengths)
         records.tell("arguments", args=args)
         self._fixed, path = options.fixed(args, self.procs, total_steps), run / "checkpoint.pt"
         if failures.to_resume(path, args.resume, self.procs.is_main):
-            place = checkpoint.load(path, parts, sums, self._fixed, self.procs.rank)
+            place = checkpoint.load(path, parts, sums, self._fixed, self.procs.rank, shares)
             self.step, self.epoch, self.position = place["step"], place["epoch"], place["position"]
             if self.step and checkpoint.nothing_left(path, self.step, total_steps):
                 self.say(f"all {total_steps} steps are done already: give more --epochs or --test-steps to continue")
@@ -152,12 +152,12 @@ class Training:
         self.say(f"validation after step {self.step}: loss {found['loss']:.4f}, {right} of {found['images']} {self._watch.unit}")
         self.epoch, self.position = self.epoch + 1, 0
 
-    def end(self) -> None:
-        """Write the record's ``end``, say the summary, and end the process: exit code 0, or `failures.RESUME` after a stop
-        request. To return would wait for loader workers that hang."""
+    def end(self, **fields) -> None:
+        """Write the record's ``end`` with these ``fields``, say the summary, and end the process: exit code 0, or
+        `failures.RESUME` after a stop request. To return would wait for loader workers that hang."""
         self.record.write("end", flush=True, status="stopped" if self.stop else "completed", steps=self.step,
                           **machine.peak_memory(self.device), **self.chronometer.energy(self.procs.world_size),
-                          trace=(self.run / "trace.json.gz").exists())
+                          trace=(self.run / "trace.json.gz").exists(), **fields)
         self.say(summary.text(records.read(self.run)))
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -165,7 +165,7 @@ class Training:
 
     def _save(self) -> None:
         place = {"step": self.step, "epoch": self.epoch, "position": self.position, "same": self._fixed}
-        checkpoint.save(self.run / "checkpoint.pt", self.parts, self.sums, place, self.procs, self.record)
+        checkpoint.save(self.run / "checkpoint.pt", self.parts, self.sums, place, self.procs, self.record, self.shares)
         self._saved = self.step
 
     def _ask(self) -> torch.Tensor:

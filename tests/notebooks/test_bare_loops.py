@@ -28,6 +28,7 @@ PRINTED = {
     "optimizers": r"5\.00e-04 1\.00e-03 1\.00e-03 8\.54e-04 5\.00e-04 1\.46e-04 ",
     "memory": r"the same loss: True with a gradient for 4\n",
     "quantize": r"3\.9 times fewer bytes, results change by less than 2 %: True\n",
+    "fsdp": r"rank 0 holds 544 of 1088 parameters\n\n",
     "augmentation": r"the rows of labels add up to \[1\.0\]\n",
     "kernels": r"right to 12 digits: True\n",
     "roofline": r"batch 512: 410 FLOP per byte, .* by arithmetic\nbatch 1: 1 FLOP per byte, .* by memory\n",
@@ -51,7 +52,8 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("lab", [pytest.param(lab, marks=[pytest.mark.slow] if lab.startswith("ddp") else []) for lab in PRINTED])
+@pytest.mark.parametrize("lab", [pytest.param(lab, marks=[pytest.mark.slow] if lab.startswith(("ddp", "fsdp")) else [])
+                                 for lab in PRINTED])
 def test_prints_what_the_lab_is_about(lab, tmp_path, one_thread):
     found = harness.bare_loop(notebooks.read(notebook_of(lab)))
     assert found, f"the notebook of {lab} has no bare loop"

@@ -21,6 +21,7 @@ def fingerprint(tensors: Iterable) -> dict:
             if tensor is None:
                 place += 1
                 continue
+            tensor = getattr(tensor, "_local_tensor", tensor)  # of one that is spread over processes the part that this one has
             flat = tensor.detach().cpu().double().flatten().numpy()  # in the order of its indices; numpy, for torch is watched
             squares += float(flat @ flat)
             seen += weights(place + len(flat))[:, place:place + len(flat)] @ flat

@@ -43,12 +43,25 @@ KINDS = {
     "reduce_scatter_tensor_coalesced_": "reduce_scatter", "alltoall_": "all_to_all", "alltoall_base_": "all_to_all",
     "monitored_barrier_": "barrier", "recv_": "recv",
 }
+FUNCTIONAL = {"all_reduce": "all_reduce", "all_gather_into_tensor": "all_gather", "reduce_scatter_tensor": "reduce_scatter",
+              "all_to_all_single": "all_to_all", "broadcast": "broadcast"}  # with and without _coalesced, and _ where in place
 RESULT_FIRST = ("all_gather", "gather", "scatter", "reduce_scatter", "all_to_all")  # what is put in comes second
 WAIT = 10.0  # seconds
 CALLS = ("all_reduce", "broadcast", "reduce", "barrier", "monitored_barrier", "all_gather", "all_gather_into_tensor", "gather",
          "scatter", "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "all_gather_object",
-         "gather_object", "broadcast_object_list", "scatter_object_list")
+         "gather_object", "broadcast_object_list", "scatter_object_list", "all_gather_single", "reduce_scatter_single")  # two
+# newer names of those with tensor
 FORWARD = nn.Module._call_impl.__code__
+
+
+def kind_of(operation) -> str:
+    """Which collective an operator of torch is: c10d's, or a functional one, as a DTensor calls it. Empty for all others."""
+    name = operation.overloadpacket.__name__
+    if operation.namespace == "c10d":
+        return KINDS.get(name, name)
+    if operation.namespace in ("_c10d_functional", "_c10d_functional_autograd"):
+        return FUNCTIONAL.get(name.removesuffix("_").removesuffix("_coalesced"), "")
+    return ""
 
 
 class Observer:
@@ -62,7 +75,7 @@ class Observer:
         make, destroy = dist.init_process_group, dist.destroy_process_group
         replace("init_process_group", self.noting_made(make))
         replace("destroy_process_group", self.noting_destroyed(destroy))
-        for name in CALLS:
+        for name in filter(functools.partial(hasattr, dist), CALLS):
             replace(name, self.noting_call(getattr(dist, name), name))
         DistributedDataParallel.no_sync = self.noting_no_sync(DistributedDataParallel.no_sync)
 
@@ -124,12 +137,8 @@ class Observer:
         return region
 
     def before_op(self, operation, args, kwargs):
-        if operation.namespace != "c10d":
-            return
-        if self.log.wants("collective"):
-            name = operation.overloadpacket.__name__
-            kind = KINDS.get(name, name)
-            given = list(tensors(args[kind in RESULT_FIRST]))
+        if (kind := kind_of(operation)) and self.log.wants("collective"):
+            given = list(tensors(args[kind in RESULT_FIRST and operation.namespace == "c10d"]))
             self.log.note("collective", kind=kind, bytes=sum(tensor.nbytes for tensor in given),
                           dtype=str(given[0].dtype).removeprefix("torch.") if given else None, inside=self.inside(),
                           in_no_sync=self.keeping > 0, aside=self.log.caller()["by"] == "kit")

@@ -1,0 +1,55 @@
+"""fsdp_hunt: each of six scripts does what its first lines promise. Two processes run each, beside two that run the kit's."""
+
+import re
+
+from dlojz.labs.checking import claim
+
+FENCES = ("optimizer", "root", "blocks", "call", "save", "norm")
+SAYS = ("fsdp_1.py: the optimizer updates the parts that the model has",
+        "fsdp_2.py: both processes train one model, the last layer included",
+        "fsdp_3.py: one block is whole at a time",
+        "fsdp_4.py: the call of the model gathers what it computes with",
+        "fsdp_5.py: all gather, one saves, and the file has the whole model",
+        "fsdp_6.py: the norm is that of the whole gradient, and all scale it alike")
+OWN_WAY = ("collective", "group", "model", "layer", "loss", "made")  # what is right is said below
+SAME = 2e-3  # of a number: what differs by less is another order of sums
+
+
+def check(probe):
+    options = {"small": False, "ranks": 2, "on_cpu": True, "slow_save": True,
+               "observe": ["collectives", "layers", "printing", "replicas"]}
+    for number, (fence, sentence) in enumerate(zip(FENCES, SAYS), 1):
+        both = probe.beside(script=f"hunt/fsdp_{number}.py", **options)
+        both.may_differ(*OWN_WAY)
+        both.same("save.extra", "save.missing", look=f"fsdp_hunt.{fence}", expected="rank 0 saves once, the others never",
+                  saw=lambda each: f"it saves {len(each.facts.all('save'))} times")
+        both.holds(prints, both.kits, f"fsdp_hunt.{fence}")
+        both.says(sentence)
+
+
+@claim("what is printed agrees with the script's first lines", look="")
+def prints(run, kits, fence):
+    for facts, other in zip(run.ranks, kits.ranks):
+        mine, wanted = printed(facts), printed(other)
+        for line in wanted:
+            if not any(agree(each, line) for each in mine):
+                found = next((each for each in mine if without_numbers(each) == without_numbers(line)), "nothing like it")
+                return f"{facts.said} prints `{found.strip()}`, and the kit's `{line.strip()}`", fence
+
+
+def form(text):
+    return re.sub(r"(?<=[\[ ])-?\d+\.\d+", "", text)
+
+
+def without_numbers(text):
+    return re.sub(r"-?\d+(\.\d+)?", "", text)
+
+
+def agree(one, other):
+    """Whether two lines say the same, numbers with a point up to SAME."""
+    pairs = zip(*(map(float, re.findall(r"(?<=[\[ ])-?\d+\.\d+", text)) for text in (one, other)))
+    return form(one) == form(other) and all(abs(a - b) <= SAME * max(abs(b), 0.01) for a, b in pairs)
+
+
+def printed(facts):
+    return [fact.text for fact in facts.all("print")]
