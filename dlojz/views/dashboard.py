@@ -288,8 +288,6 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
     rows += [("devices", devices(run)), ("batch", batch(run)), ("precision", words.precision(args, run.unwritten))]
     rows.append(("switches", ", ".join(words.switches(args, run.unwritten)) or "none"))
     rows.append(("optimizer", words.optimizer(args)))
-    if "flops" in found:
-        rows.append(("arithmetic", arithmetic(found)))
     rows.append(("memory", memory(run)))
     rows.append(("power", power(run)))
     if "training_seconds" in found:
@@ -362,12 +360,6 @@ def memory(run: Run) -> str:
 
 def _not_measured(run: Run) -> str:
     return "not measured yet" if run.state in GOING else "not measured"
-
-
-def arithmetic(found: dict) -> str:
-    """What the model's convolutions and products reach, of what the GPU's data sheet promises."""
-    said = f"{words.number(found['flops'] / 1e12)} TFLOP/s"
-    return f"{said}, {words.share(found['mfu'])} of the GPU's peak (MFU)" if "mfu" in found else said
 
 
 def power(run: Run) -> str:
