@@ -44,7 +44,12 @@ class Target:
     @property
     def place(self) -> str:
         """These files, in words."""
-        return " and ".join(self.files)
+        *others, last = self.files
+        return f"{', '.join(others)} and {last}" if others else last
+
+    @property
+    def solved(self) -> str:
+        return f"{self.place} now {'has' if len(self.files) == 1 else 'have'} the kit's solution"
 
     def read(self) -> Texts:
         """Raises UsageError that says how to get a missing file back."""
@@ -262,7 +267,7 @@ def _solve(name: str) -> messages.Shown:
     found = at.found(texts)
     events.add(at.here, "looked", at.lab.id, by="solve")
     kept = at.put(texts, {each: at.lab.fences[each].body for each in at.names}, "solve", not at.untouched(found))
-    words = f"{name}: {at.place} now has the kit's solution.{kept} If the file is open in your editor, reload it."
+    words = f"{name}: {at.solved}.{kept} If the file is open in your editor, reload it."
     bodies = [(each, at.lab.fences[each].body) for each in at.names]
     text = "\n\n".join(f"{each}:\n{_indented(body)}" for each, body in bodies)
     page = "".join(messages.headline(each) + messages.code(body) for each, body in bodies)
@@ -358,7 +363,7 @@ def catch_up(lab: str) -> messages.Shown:
             texts = at.read()  # a check takes a while
         kept = at.put(texts, {name: fence.body for name, fence in each.fences.items()}, "catch_up", attempted)
         lost = events.note(here, "looked", each.id, by="catch_up")
-        said.append(f"{each.id}: {at.place} now has the kit's solution.{kept} {lost}".rstrip())
+        said.append(f"{each.id}: {at.solved}.{kept} {lost}".rstrip())
     return CaughtUp(goal.id, said, ready)
 
 

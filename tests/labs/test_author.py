@@ -104,7 +104,7 @@ def test_a_new_lab_in_a_file_that_train_py_imports(kit):
     kit.run("lab", "new", "scaled")
     work = kit.root / "work"
     kit.run("workspace", work)
-    assert "    # >>> scaled: by images\n    # TODO: by images\n    pass\n" in (work / "optimizers.py").read_text()
+    assert "    # >>> scaled: by images\n    # TODO: by images\n    todo(\"scaled\")\n" in (work / "optimizers.py").read_text()
     kit.run("solve", "--yes", "scaled", folder=work)
     assert "Verified: TODO: what is so where nothing differs" in kit.run("check", "scaled", folder=work)
     assert 'submit(\\"train.py --test\\", name=' in next(work.glob("day*_scaled.ipynb")).read_text()

@@ -64,7 +64,7 @@ def formats() -> View:
     """The bits of each format, its range and its precision."""
     rows = known()
     svg = Svg(900, len(rows) * 30 + 28, "bits of floating formats")
-    for x, word in ((530, "largest"), (628, "smallest"), (722, "1 + what is next"), (858, "digits")):
+    for x, word in ((530, "largest"), (628, "smallest"), (722, "epsilon"), (858, "digits")):
         svg.text(x, 14, word, opacity=0.8)
     for number, each in enumerate(rows):
         x, y = 84, 26 + number * 30
@@ -159,7 +159,7 @@ def gradients(found: Magnitudes | None = None, scale: int = 16) -> View:
         series.append(Line(name, steps, colour, band=[(x, 0, share) for x, share in steps], opacity=0.9, width=1.6))
     marks = [Mark(x, top, words) for x, words in (((normal + largest) / 2, "fp16"), ((smallest + normal) / 2, "fewer digits"),
                                                   ((low + smallest) / 2, "becomes 0"))]
-    chart = charts.lines(series, x="size of a gradient", y="% of the gradients", say_x=lambda power: f"2^{power:g}", marks=marks,
+    chart = charts.lines(series, x="size of a gradient", y="gradients (%)", say_x=lambda power: f"2^{power:g}", marks=marks,
                          x_range=(low, high), x_ticks=[power for power in range(-60, 40, 8) if low <= power <= high],
                          y_range=(0, top))
     lost, kept = found.below(smallest - 1), found.below(smallest - 1 - scale)

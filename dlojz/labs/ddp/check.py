@@ -48,7 +48,8 @@ def table(both):
               "SyncBatchNorm, without --sync-bn" if "SyncBatchNorm" in each.mine else "BatchNorm2d, with --sync-bn"),
               expected="the switch decides, and batch norm is converted before the model is wrapped")
     both.same("wrap.devices", look="ddp.wrap", saw="DistributedDataParallel is given {mine} as its device",
-              expected="the GPU of this process, {kits}: its local rank, its number on this node, says which")
+              expected=lambda each: "none: on a CPU the model says where it is" if each.kits in (None, "cpu", ["cpu"]) else
+              f"the GPU of this process, {each.words()['kits']}: its local rank, its number on this node, says which")
     both.same("wrap.find_unused", look="ddp.wrap", saw=lambda each: "DistributedDataParallel " + (
               "looks for unused parameters in each step" if each.mine else "is not told that parameters may be unused"),
               expected="--find-unused-parameters says whether it looks for them")
@@ -58,7 +59,8 @@ def table(both):
     both.same("update.gradient", "updated.change", look="ddp.wrap", saw=gradient,
               expected="all processes update with the mean of their gradients, and so keep the same parameters")
     both.same("recorded", look="ddp.metrics", saw=lambda each: f"the {each.name.split('.')[-1]} that goes into the record is "
-              f"{each.words()['mine']}", expected="it is {kits}: sums over all processes, divided by the number of all images")
+              f"{each.words()['mine']}{alone(each)}",
+              expected="it is {kits}: sums over all processes, divided by the number of all images")
     both.same("validation", look="ddp.validation", saw=lambda each: f"the validation says {each.words()['mine']} as the "
               f"{each.name.split('.')[-1]}", expected="{kits}: sums over all processes, each image counted once")
     both.same("save.wrapped", look="ddp.wrap", saw=lambda each: f"the checkpoint has names such as `{(*each.mine, '')[0]}`",
@@ -71,6 +73,15 @@ def gradient(each):
     if max(norms, default=0) - min(norms, default=0) > 1e-3 * max(norms, default=0):
         return "each process updates its parameters with a gradient of its own"
     return f"the norm of the gradients is {each.words()['mine']}, {each.words()['ratio']} times what it should be"
+
+
+def alone(each):
+    """Which rank calls collectives that another one does not call: they then meet the calls of later steps."""
+    calls = [len([call for call in rank.all("collective") if not call.aside]) for rank in each.facts.ranks]
+    if len(set(calls)) == 1:
+        return ""
+    most, least = max(calls), min(calls)
+    return f", and rank {calls.index(most)} calls {most} collectives where rank {calls.index(least)} calls {least}"
 
 
 @claim("NCCL joins GPUs, gloo processes on the CPU", look="ddp.init")
