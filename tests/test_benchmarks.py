@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from dlojz.benchmarks import compiling, day2, day3, hardware, ladder, quantizing, runs
+from dlojz.labs.memory import figures as memory_figures
 from dlojz.labs.optimizers import updates
 from dlojz.system import paths
 from dlojz.system.errors import UsageError
@@ -52,7 +53,21 @@ def test_the_page_says_what_is_kept():
 def test_each_kept_result_is_on_a_page():
     kept = {file.name.split("-")[0] for file in day2.RESULTS.glob("*.json")}
     shown = {suite for page in day2.PAGE.parent.glob("*.md") for _, suite, _ in day2.MARK.findall(page.read_text())}
-    assert kept <= shown | {f"compile_{part}" for part in compiling.PARTS} | {f"quantize_{part}" for part in quantizing.PARTS}
+    others = {f"compile_{part}" for part in compiling.PARTS} | {f"quantize_{part}" for part in quantizing.PARTS}
+    assert kept <= shown | others | {"memory"}
+
+
+def test_the_page_and_the_lab_on_memory_say_what_is_kept():
+    found = json.loads(next(day2.RESULTS.glob("memory-*.json")).read_text())
+    text = (day2.PAGE.parent / "day4.md").read_text()
+    rows = [row for row in found["predictions"] if row["command"].startswith("train")]
+    assert len(rows) >= 16 and all("predicted" in row for row in rows)
+    for row in rows:
+        assert f"| {row['predicted'] / 1e9:.2f} | {row['measured'] / 1e9:.2f} |" in text, row
+    close = [row for row in rows if abs(row["predicted"] / row["measured"] - 1) < 0.03]
+    assert f"{len(close)} of {len(rows)} counts are within 3 %" in text
+    measured = {(round(row["bytes"] / 1e9, 2), round(row["step_ms"])) for row in found["techniques"]}
+    assert measured >= set(memory_figures.MEASURED.values())
 
 
 def test_the_section_on_compilation_says_what_is_kept():

@@ -10,7 +10,7 @@ from pathlib import Path
 from ...system import cards, paths, sites, workspace
 from ...system.errors import UsageError
 from ...training import memory_plan
-from ...ui import charts, page
+from ...ui import charts, page, tables
 from ...ui.page import View
 from ...ui.palette import BLUE, GREEN, ORANGE, SKY
 from ...ui.words import gigabytes, number
@@ -82,6 +82,7 @@ def run(name: str, mended: bool = False) -> list[int]:
     return held
 
 
+@tables.numbers(layers=(1, 10_000))
 def segments(layers: int = 64) -> View:
     """What is kept when n equal layers are recomputed in k segments: k inputs, and the n / k layers of the one at work."""
     best = max(1, round(math.sqrt(layers)))
@@ -101,6 +102,7 @@ def zero(parameters: float = 7.5e9, ranks: int = 64) -> dict[str, float]:
             "stage 3: and parameters": (weights + grads + states) / ranks}
 
 
+@tables.numbers(parameters=(1, 1e15), ranks=(1, 1_000_000))
 def zero_stages(parameters: float = 7.5e9, ranks: int = 64) -> View:
     found = zero(parameters, ranks)
     title = f"{parameters / 1e9:g} billion parameters on {ranks} ranks: bytes of a rank, without activations"
@@ -110,6 +112,7 @@ def zero_stages(parameters: float = 7.5e9, ranks: int = 64) -> View:
     return View(title, text, lambda: page.headline(title) + bars.html())
 
 
+@tables.numbers(parameters=(1, 1e15), tokens=(1, 1e18), mfu=(0.001, 1), watts=(1, 100_000))
 def budget(parameters: float, tokens: float | None = None, gpu: str = "H100", mfu: float = 0.4, watts: float = 700) -> View:
     """What a whole training takes: 6 operations per parameter and token, and as many tokens as Chinchilla's rule says, 20 for
     each parameter (Hoffmann et al. 2022, arXiv:2203.15556), if ``tokens`` does not say. ``mfu``: share of the peak in bf16."""

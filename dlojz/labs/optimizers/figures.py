@@ -63,6 +63,7 @@ def sized(data: str = "tiny", scale: str = "") -> Sized:
 
 # ------------------------------------------------------------------------------------------------------ bytes and updates
 @tables.numbers(parameters=(1, 10**13))
+@tables.numbers(parameters=(1, 10**15))
 def states(parameters: int = RESNET50) -> View:
     """What training keeps in float32 for so many parameters, by optimizer; without activations."""
     unit, said = (1e9, "GB") if parameters >= 1e8 else (1e6, "MB")
@@ -77,6 +78,7 @@ def states(parameters: int = RESNET50) -> View:
 
 
 @tables.numbers(parameters=(10_000, 10**10))
+@tables.numbers(parameters=(0, 10**11))
 def update(parameters: int = 0) -> View:
     """Times AdamW's update here, in three implementations and LAMB by hand, against the time that its bytes need."""
     import torch
@@ -115,6 +117,7 @@ def _updates(rows: Sequence[dict], where: str) -> View:
 
 # -------------------------------------------------------------------------------------------------------------- schedules
 @tables.numbers(updates=(2, 10_000), warmup=(0, 10_000))
+@tables.numbers(updates=(1, 100_000), warmup=(0, 100_000))
 def schedules(updates: int = 100, warmup: int = 10) -> View:
     """The fractions that ``share`` of the workspace's optimizers.py gives for each update."""
     module = _yours()
@@ -163,6 +166,7 @@ def reached(run, target: float) -> Reached:
     return Reached(found.name, batch, steps, len(losses))
 
 
+@tables.numbers(target=(0.0, 100.0))
 def regimes(*own, target: float = 1.0, optimizers: Sequence[str] = ()) -> View:
     """Steps to a training loss against the batch size, as recorded on a GPU with three seeds, and one's own runs beside them."""
     mine = [reached(run, target) for run in own]
@@ -211,6 +215,7 @@ def regimes(*own, target: float = 1.0, optimizers: Sequence[str] = ()) -> View:
     return View("steps against the batch size", "\n".join([f"{title}: {where}", table(head, cells)]), body)
 
 
+@tables.numbers(batch=(1, 10**9), target=(0.0, 100.0))
 def rules(optimizer: str = "sgd", batch: int = 2048, target: float = 0.5) -> View:
     """What became of the rules of scaling at this batch size, from the same record: each rule with and without warm-up."""
     found = _record("batches")
