@@ -191,7 +191,7 @@ if amp_dtype is torch.float16:
     net.half()
 # <<< amp.dtype
 
-# wrong: for the cpu only · expect: --amp bf16 --device cuda.*computes in float32; the autocast around it is for cpu.*amp.forward
+# wrong: for the cpu only · expect: --amp bf16.*--device cuda.*computes in float32; the autocast around it is for cpu.*amp.forward
 # >>> amp.forward
 with torch.autocast("cpu", dtype=amp_dtype, enabled=amp_dtype is not None):
     outputs = model(images)
