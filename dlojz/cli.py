@@ -375,11 +375,9 @@ def cancel(args) -> int:
     found = [jobs[name] for name in args.jobs]  # all or none: a name that isn't there stops us before anything is ended
     for one in found:
         for job in one if isinstance(one, Group) else [one]:
-            if job.status.active:
-                job.cancel()
-                say(f"{job.run}: is being cancelled")
-            else:
-                say(f"{job.run}: has ended already ({job.state})")
+            active = job.status.active
+            job.cancel()  # says so where it cannot be told from here whether it has ended
+            say(f"{job.run}: is being cancelled" if active else f"{job.run}: has ended already ({job.state})")
     return 0
 
 
