@@ -455,27 +455,28 @@ def cancel(jobs: Sequence[Job]) -> None:
 COLUMNS = ("run", "state", "time", "gpus", "command")
 
 
-def rows(jobs: Sequence[Job]) -> list[tuple[str, ...]]:
-    """What a table shows of each job: run, state, time, GPUs, command with what there is to say about it."""
+def rows(jobs: Sequence[Job], longest: int | None = 100) -> list[tuple[str, ...]]:
+    """What a table shows of each job: run, state, time, GPUs, command with what there is to say about it, in at most ``longest``
+    characters (None: all of it)."""
     found = []
     for job in jobs:
         status = job.status
         spent = "" if status.started is None else sites.duration(max(0, (status.ended or time.time()) - status.started))
         place = f" ({status.position})" if status.position else ""
         note = f"  [{status.reason}]" if status.reason and status.state != "COMPLETED" else ""
-        found.append((job.run, status.state + place, spent, str(job.request.gpus), _one_line(job.command + note, 100)))
+        found.append((job.run, status.state + place, spent, str(job.request.gpus), _one_line(job.command + note, longest)))
     return found
 
 
-def _one_line(text: str, longest: int) -> str:
+def _one_line(text: str, longest: int | None) -> str:
     line = text if text.isprintable() else repr(text)[1:-1]
-    return line if len(line) <= longest else line[:longest - 3] + "..."
+    return line if longest is None or len(line) <= longest else line[:longest - 3] + "..."
 
 
-def table(jobs: Sequence[Job]) -> str:
+def table(jobs: Sequence[Job], longest: int | None = 100) -> str:
     if not jobs:
         return "no jobs yet: submit one, such as submit(\"train.py\", name=\"first\")"
-    lines = [COLUMNS, *rows(jobs)]
+    lines = [COLUMNS, *rows(jobs, longest)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
     return shown("\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines))
 
