@@ -332,16 +332,25 @@ def submit(args) -> int:
         say(f"{job.run}: submitted as job {job.id}. Follow it: dlojz log -f {job.run}")
     if not args.wait:
         return 0
-    wait([job])
-    say(table([job]))
+    try:
+        wait([job])
+    except KeyboardInterrupt:
+        say(f"{job.run} goes on. Follow it: dlojz log -f {job.run}. End it: dlojz cancel {job.run}", file=sys.stderr)
+        raise
+    say(table([job], _longest()))
     return 0 if job.state == "COMPLETED" else 1
 
 
 def jobs(args) -> int:
     from .jobs import jobs
 
-    say(jobs.text(most=None if args.all else 20))
+    say(jobs.text(most=None if args.all else 20, longest=_longest()))
     return 0
+
+
+def _longest() -> int | None:
+    """Characters of a table's last column: what reads from a pipe or a file gets all of it."""
+    return 100 if sys.stdout.isatty() else None
 
 
 def log(args) -> int:
@@ -375,11 +384,9 @@ def cancel(args) -> int:
     found = [jobs[name] for name in args.jobs]  # all or none: a name that isn't there stops us before anything is ended
     for one in found:
         for job in one if isinstance(one, Group) else [one]:
-            if job.status.active:
-                job.cancel()
-                say(f"{job.run}: is being cancelled")
-            else:
-                say(f"{job.run}: has ended already ({job.state})")
+            active = job.status.active
+            job.cancel()  # says so where it cannot be told from here whether it has ended
+            say(f"{job.run}: is being cancelled" if active else f"{job.run}: has ended already ({job.state})")
     return 0
 
 

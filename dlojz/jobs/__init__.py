@@ -92,12 +92,12 @@ class Jobs:
     def _runs(self) -> Path:
         return (self.root or workspace.find()) / "runs"
 
-    def text(self, most: int | None = SHOWN) -> str:
-        """A table of the latest runs; of all with ``most=None``."""
+    def text(self, most: int | None = SHOWN, longest: int | None = 100) -> str:
+        """A table of the latest runs; of all with ``most=None``. ``longest``: see `rows`."""
         found = self._all()
         shown = found if most is None else found[-most:]
         left_out = len(found) - len(shown)
-        return (f"({left_out} earlier runs are not shown)\n" if left_out else "") + table(shown)
+        return (f"({left_out} earlier runs are not shown)\n" if left_out else "") + table(shown, longest)
 
     def __repr__(self) -> str:
         return self.text()

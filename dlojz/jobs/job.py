@@ -24,7 +24,7 @@ from ..system import processes, sites
 from ..system.errors import UsageError
 from ..system.shown import shown
 from ..training import records
-from .states import NAME, Request, Status, explained, judged, left_exit_code, made, read_json, sound, update, written
+from .states import NAME, Request, Status, explained, judged, left_exit_code, made, read_json, reviewed, sound, update, written
 
 
 class Launcher(Protocol):
@@ -43,21 +43,20 @@ class Launcher(Protocol):
         """
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, Status]:
-        """How the jobs (of one cluster) stand, by id; one query for all of them. Raises Unreachable.
+        """How the jobs (of one queue) stand, by id; one query for all of them. Raises Unreachable.
 
         May be called as often as one likes: a launcher whose queries are dear keeps the last answer for a while itself.
         An ended job must be given its final state here once; it is then kept in job.json and never asked for again.
         A job that the queue has forgotten is `judged` by the ``exit_code`` that job.sh left in the folder; without one
         it has FAILED with a reason that says so. FAILED becomes OUT_OF_MEMORY elsewhere, where the record says so.
+        A job whose queue cannot be asked from here is UNKNOWN, which is not kept: it may well go on.
         ``job.id``, ``job.folder``, ``job.request``, ``job.submitted`` and ``job.status`` (the last known one) may be used;
         ``job.state`` would come back here.
         """
 
-    def cancel(self, ids: Sequence[str]) -> None:
-        """End these jobs, waiting or running, with all their processes. Returns at once; unknown ids are ignored.
-
-        A launcher whose jobs have a ``cluster`` takes it as second argument.
-        """
+    def cancel(self, ids: Sequence[str], given_to: str = "") -> None:
+        """End these jobs of one queue (`Job.given_to`), waiting or running, with all their processes. Returns at once; unknown
+        ids are ignored."""
 
     def recover(self, folders: Sequence[Path]) -> dict[Path, str]:
         """The ids of jobs that were queued for these folders although their ids were never written down, because the
@@ -104,7 +103,7 @@ class Job:
         asked = self.content.get("request")
         self.request = made(Request, asked) if asked else Request(self.folder.name.rpartition("-")[0] or "?", ("?",), "")
         known = self.content.get("status") or self.content.get("seen")
-        self.status = made(Status, known) if known else Status("PENDING", "just submitted")
+        self.status = reviewed(self.folder, made(Status, known)) if known else Status("PENDING", "just submitted")
         if damaged:
             self.status = Status("UNKNOWN", f"{NAME} in its folder is damaged ({damaged})")
 
@@ -137,6 +136,12 @@ class Job:
     def host(self) -> str:
         """The machine in whose own queue it is; empty for a job of a cluster."""
         return self.content.get("host") or ""
+
+    @property
+    def given_to(self) -> str:
+        """The queue that it was given to, which alone can tell how it stands: a cluster's name, or the folder of a machine's own
+        queue. Empty for the cluster's own, and where an earlier version of the kit has not written the folder down."""
+        return self.cluster or self.content.get("queue") or ""
 
     @property
     def elsewhere(self) -> bool:
@@ -198,8 +203,7 @@ class Job:
 
     def refresh(self) -> Job:
         """Ask the queue how the job stands, if it has not ended."""
-        if self.status.active:
-            refresh([self])
+        refresh([self])
         return self
 
     def wait(self, timeout: float | None = None) -> Job:
@@ -277,22 +281,32 @@ def refresh(jobs: Sequence[Job]) -> Sequence[Job]:
 
     Where the queue does not answer, the last known states stay, with a reason that says so. Returns ``jobs``.
     """
+    for job in jobs:
+        if job.status.out_of_reach:
+            job._load(job.content)  # ask again: its queue may be within reach by now
     active = [job for job in jobs if job.status.active]
     for job in active:
         _reload(job)
     _identify([job for job in active if job.status.active and not job.id])
-    for name, cluster in {(job.launcher, job.cluster) for job in active if job.id}:
-        asked = [job for job in active if (job.launcher, job.cluster) == (name, cluster) and job.id and job.status.active]
+    for (name, *_), asked in _by_queue([job for job in active if job.id and job.status.active]).items():
         try:
-            answers = launcher(name).poll(asked) if asked else {}
+            answers = launcher(name).poll(asked)
         except UsageError as error:  # nobody answers, or the queue's commands are not to be had here
             for job in asked:
                 job.status = _last_known(job, str(error))
             continue
         for job in asked:
             if (status := answers.get(job.id)) is not None:
-                job.status = _noted(job, status) if status.active else _settled(job, status)
+                job.status = _noted(job, status) if status.active or status.state == "UNKNOWN" else _settled(job, status)
     return jobs
+
+
+def _by_queue(jobs: Sequence[Job]) -> dict[tuple[str, str, str], list[Job]]:
+    """The jobs of each queue, by launcher, `Job.given_to` and host: only within one queue are ids unique."""
+    found: dict[tuple[str, str, str], list[Job]] = {}
+    for job in jobs:
+        found.setdefault((job.launcher, job.given_to, job.host), []).append(job)
+    return found
 
 
 def _noted(job: Job, status: Status) -> Status:
@@ -424,13 +438,16 @@ def follow(job: Job, name: str = "out.log", wait: bool = True) -> Iterator[str]:
 
 
 def cancel(jobs: Sequence[Job]) -> None:
-    active = [job for job in refresh(jobs) if job.status.active and job.id]
+    for job in refresh(jobs):
+        if job.status.out_of_reach:
+            raise UsageError(f"{job.run} cannot be cancelled, {job.status.reason}. "
+                             "Cancel it where you submitted it, as the same user")
+    active = [job for job in jobs if job.status.active and job.id]
     for job in active:
         if job.elsewhere:
             raise UsageError(f"{job.run} is a job of {job.host}: cancel it there")
-    for name, cluster in {(job.launcher, job.cluster) for job in active}:
-        ids = [job.id for job in active if (job.launcher, job.cluster) == (name, cluster)]
-        launcher(name).cancel(ids, *([cluster] if cluster else []))
+    for (name, given_to, _), there in _by_queue(active).items():
+        launcher(name).cancel([job.id for job in there], given_to)
 
 
 # --- shown ---------------------------------------------------------------------------------------------------------------
@@ -438,27 +455,28 @@ def cancel(jobs: Sequence[Job]) -> None:
 COLUMNS = ("run", "state", "time", "gpus", "command")
 
 
-def rows(jobs: Sequence[Job]) -> list[tuple[str, ...]]:
-    """What a table shows of each job: run, state, time, GPUs, command with what there is to say about it."""
+def rows(jobs: Sequence[Job], longest: int | None = 100) -> list[tuple[str, ...]]:
+    """What a table shows of each job: run, state, time, GPUs, command with what there is to say about it, in at most ``longest``
+    characters (None: all of it)."""
     found = []
     for job in jobs:
         status = job.status
         spent = "" if status.started is None else sites.duration(max(0, (status.ended or time.time()) - status.started))
         place = f" ({status.position})" if status.position else ""
         note = f"  [{status.reason}]" if status.reason and status.state != "COMPLETED" else ""
-        found.append((job.run, status.state + place, spent, str(job.request.gpus), _one_line(job.command + note, 100)))
+        found.append((job.run, status.state + place, spent, str(job.request.gpus), _one_line(job.command + note, longest)))
     return found
 
 
-def _one_line(text: str, longest: int) -> str:
+def _one_line(text: str, longest: int | None) -> str:
     line = text if text.isprintable() else repr(text)[1:-1]
-    return line if len(line) <= longest else line[:longest - 3] + "..."
+    return line if longest is None or len(line) <= longest else line[:longest - 3] + "..."
 
 
-def table(jobs: Sequence[Job]) -> str:
+def table(jobs: Sequence[Job], longest: int | None = 100) -> str:
     if not jobs:
         return "no jobs yet: submit one, such as submit(\"train.py\", name=\"first\")"
-    lines = [COLUMNS, *rows(jobs)]
+    lines = [COLUMNS, *rows(jobs, longest)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
     return shown("\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines))
 

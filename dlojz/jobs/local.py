@@ -4,6 +4,8 @@ The queue's folder (in ``DLOJZ_QUEUE``, else in the user's state folder, by host
 ended. A supervisor process (`dlojz.jobs.supervisor`) starts jobs and ends them in time; it is started when it is needed and
 ends by itself. Any process may be killed at any moment: what is in the files, and what the kernel says about the processes
 named there, is enough to go on. Whoever looks at the jobs starts a supervisor if one is missing.
+
+A job's job.json names the folder of the queue that it was given to. That queue is asked, whatever the settings of whoever asks.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from ..system import processes, sites
 from ..system.errors import UsageError
 from .queue import HEARTBEAT, HEARTBEATS_MISSED, Entry, Queue, default_folder
 from .script import environment
-from .states import Request, Status, Unreachable, judged, left_exit_code, made, read_json, sound
+from .states import UNKNOWN_HERE, Request, Status, Unreachable, judged, left_exit_code, made, read_json, sound, written
 from .supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -45,19 +47,21 @@ def submit(folders: Sequence[Path], request: Request) -> list[str]:
 
 
 def poll(jobs: Sequence[Job]) -> dict[str, Status]:
-    queue = Queue()
+    if jobs[0].elsewhere:
+        return {job.id: _seen_from_afar(job) for job in jobs}
+    queue = Queue(_folder(jobs[0]))
+    if why := _out_of_reach(queue.folder):
+        why = f"it was given to the queue in {queue.folder} ({why})"
+        return {job.id: _without_the_queue(job, why) for job in jobs}
     waiting: list[str] | None = None
     answers = {}
     if queue.ids() and not queue.supervised():
         revive(queue)
-    trouble = queue.trouble() if any(not job.elsewhere for job in jobs) else ""
+    trouble = queue.trouble()
     for job in jobs:
-        if job.elsewhere:
-            answers[job.id] = _seen_from_afar(job)
-            continue
         entry = queue.read(job.id)
         if entry is None or not _same(Path(entry.folder), job.folder):
-            answers[job.id] = _after_the_queue(job)
+            answers[job.id] = _after_the_queue(job, queue)
         elif entry.state == "ENDED":
             answers[job.id] = Status(**(entry.status or {}))
         elif entry.state == "PENDING":
@@ -71,6 +75,21 @@ def poll(jobs: Sequence[Job]) -> dict[str, Status]:
     return answers
 
 
+def _folder(job: Job) -> Path:
+    """The folder of the queue that has the job: that of today's settings where an earlier version did not write it down."""
+    return Path(job.given_to) if job.given_to else default_folder(job.host)
+
+
+def _out_of_reach(folder: Path) -> str:
+    """Why a queue cannot be asked; empty where it can. Only one's own is: whoever asks also starts what waits in it."""
+    if folder == default_folder():
+        return ""
+    try:
+        return "" if folder.stat().st_uid == os.geteuid() else "it belongs to another user"
+    except OSError as error:
+        return error.strerror or str(error)
+
+
 def _same(folder: Path, other: Path) -> bool:
     """Whether both are one run's folder, be it by way of a link; one that is gone has been moved."""
     return folder == other or not folder.exists() or (other.exists() and folder.samefile(other))
@@ -78,7 +97,7 @@ def _same(folder: Path, other: Path) -> bool:
 
 def _seen_from_afar(job: Job) -> Status:
     """A job of another host that shares our files. Its processes cannot be seen, its supervisor's heartbeat can."""
-    queue = Queue(default_folder(job.host))
+    queue = Queue(_folder(job))
     entry = queue.read(job.id)
     code = left_exit_code(job.folder)
     if code is not None and (entry is None or entry.state != "PENDING"):
@@ -97,17 +116,34 @@ def _why_it_waits(place: int | None) -> str:
     return {None: "", 1: "next to run"}.get(place, "waiting for its turn")
 
 
-def _after_the_queue(job: Job) -> Status:
+def _after_the_queue(job: Job, queue: Queue) -> Status:
     """The supervisor writes the final state into job.json, then takes the job out of the queue."""
     if status := sound(read_json(job.folder) or {})[0].get("status"):
         return made(Status, status)
-    if processes.marked(f"DLOJZ_RUN={job.folder}"):
-        return Status("RUNNING", "its files were deleted, so the queue no longer knows it", started=job.status.started)
-    return judged(left_exit_code(job.folder), job.status.started)  # read last: it is written before the last process ends
+    if not job.given_to:
+        return _without_the_queue(job, f"it is not in the queue in {queue.folder}, and its job.json, written by an earlier "
+                                       "version of dlojz, names no other")
+    return _running(job) or judged(left_exit_code(job.folder), job.status.started)  # in this order: see _without_the_queue
 
 
-def cancel(ids: Sequence[str]) -> None:
-    queue = Queue()
+def _running(job: Job) -> Status | None:
+    if not processes.marked(f"DLOJZ_RUN={job.folder}"):
+        return None
+    return Status("RUNNING", "its files were deleted, so the queue no longer knows it", started=job.status.started)
+
+
+def _without_the_queue(job: Job, why: str) -> Status:
+    """What the job's files and processes tell where its queue does not: that it runs, or has ended, but never that it died."""
+    if running := _running(job):
+        return dataclasses.replace(running, reason=UNKNOWN_HERE + why)
+    code = left_exit_code(job.folder)  # read last: it is written before the last process ends
+    if code is None:
+        return Status("UNKNOWN", UNKNOWN_HERE + why, started=job.status.started)
+    return judged(code, job.status.started, written(job.folder / "exit_code"))
+
+
+def cancel(ids: Sequence[str], given_to: str = "") -> None:
+    queue = Queue(Path(given_to) if given_to else None)
     with queue.locked():
         for identifier in ids:
             if (entry := queue.read(identifier)) and not entry.cancelled:
@@ -122,8 +158,9 @@ def cancel(ids: Sequence[str]) -> None:
 
 def recover(folders: Sequence[Path]) -> dict[Path, str]:
     wanted = {str(folder): folder for folder in folders}
-    queue = Queue()
-    return {wanted[entry.folder]: entry.id for entry in queue.entries() if entry.folder in wanted}
+    queues = {sound(read_json(folder) or {})[0].get("queue") or str(default_folder()) for folder in folders}
+    entries = [entry for queue in queues for entry in Queue(Path(queue)).entries()]
+    return {wanted[entry.folder]: entry.id for entry in entries if entry.folder in wanted}
 
 
 def revive(queue: Queue) -> None:

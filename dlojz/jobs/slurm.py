@@ -34,7 +34,7 @@ from ..system.shown import say
 from ..system.sites import OWN_QUEUE, clusters
 from . import script
 from . import slurm_text as text
-from .states import Request, Status, Unreachable, judged, left_exit_code, update, written
+from .states import NO_EXIT_CODE, Request, Status, Unreachable, judged, left_exit_code, update, written
 
 if TYPE_CHECKING:
     from .job import Job
@@ -375,7 +375,7 @@ def _judge(job: Job, queue: text.Listing, accounts: text.Listing) -> Status:
         elif queue.unread and not denied:
             return replace(job.status, reason=f"last known state: squeue's answer cannot be read ({queue.unread[:80]})")
         else:
-            return Status("FAILED", "Slurm no longer lists this job and there is no exit code: it was killed "
+            return Status("FAILED", f"Slurm no longer lists this job and there is {NO_EXIT_CODE}: it was killed "
                                     "(time limit, memory, node failure) or never started", started=job.status.started)
     else:
         seen, status = queued, queued.status

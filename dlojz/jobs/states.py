@@ -17,7 +17,8 @@ from ..system import locks
 from ..system.errors import UsageError
 from ..training import records
 
-# Slurm's words, also for jobs of this machine. UNKNOWN: nobody can tell any more (folder deleted, job.json damaged).
+# Slurm's words, also for jobs of this machine. UNKNOWN: it cannot be told from here (folder deleted, job.json damaged, the job's
+# queue out of reach); it is shown, and never written down.
 ACTIVE = ("PENDING", "RUNNING")
 ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL", "UNKNOWN")
 SAVED = 75  # the exit code of a script that has saved a checkpoint and wants to be run again (EX_TEMPFAIL)
@@ -69,6 +70,11 @@ class Status:
     @property
     def active(self) -> bool:
         return self.state in ACTIVE
+
+    @property
+    def out_of_reach(self) -> bool:
+        """Whether the job is in a queue that cannot be asked from here, and may well go on."""
+        return self.reason.startswith(UNKNOWN_HERE)
 
 
 class Unreachable(UsageError):
@@ -133,7 +139,7 @@ FIELDS = {
     "position": lambda value: value is None or _is_count(value),
 }
 CONTENT = {  # of job.json
-    **dict.fromkeys(("id", "launcher", "scale", "python", "key", "script", "cluster", "host", "group"), _is_text),
+    **dict.fromkeys(("id", "launcher", "scale", "python", "key", "script", "cluster", "host", "queue", "group"), _is_text),
     "site": _is_text, "submitted": _is_time, "index": _is_count, "size": _is_count,
     "request": lambda value: _fits(Request, value),
     **dict.fromkeys(("status", "seen"), lambda value: not value or _fits(Status, value)),
@@ -198,11 +204,23 @@ def written(file: Path) -> float:
         return 0.0
 
 
+NO_EXIT_CODE = "no exit code"  # in the reason of a job that FAILED because there is none
+UNKNOWN_HERE = "unknown here: "  # how the reason of a job begins whose queue is out of reach
+
+
+def reviewed(folder: Path, status: Status) -> Status:
+    """A state from job.json, put right where a job that FAILED for want of an exit code has left one since: somebody judged it
+    who could not see its queue."""
+    if status.state != "FAILED" or status.exit_code is not None or NO_EXIT_CODE not in status.reason:
+        return status
+    code = left_exit_code(folder)
+    return status if code is None else explained(folder, judged(code, status.started, written(folder / "exit_code")))
+
+
 def judged(code: int | None, started: float | None = None, ended: float | None = None) -> Status:
     """The final state that an exit code stands for (negative: ended by that signal, as in `subprocess`)."""
     if code is None:
-        reason = "no exit code: it was killed (kill -9) or its machine went down"
-        return Status("FAILED", reason, None, started, ended)
+        return Status("FAILED", f"{NO_EXIT_CODE}: it was killed (kill -9) or its machine went down", None, started, ended)
     code = 128 - code if code < 0 else code
     if code == 0:
         return Status("COMPLETED", "", 0, started, ended)

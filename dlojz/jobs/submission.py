@@ -19,6 +19,7 @@ from ..system.errors import UsageError
 from ..system.shown import say
 from . import replay, script
 from .job import NEVER_QUEUED, Group, Job, being_submitted, launcher, load, refresh
+from .queue import default_folder
 from .states import Request, Unreachable, update, write_json
 
 FACTS = ("launcher", "site", "scale", "python", "key", "script")  # of a job.json, beside what was asked for
@@ -180,7 +181,7 @@ def _make_folders(runs: Path, asked: Sequence[Request], contents: Sequence[dict]
             (folder / "job.sh").chmod(0o755)
             sweep: dict = {"group": folders[0].name, "index": index, "size": len(asked)} if len(asked) > 1 else {}
             if content["launcher"] == "local":
-                sweep["host"] = socket.gethostname()
+                sweep |= {"host": socket.gethostname(), "queue": str(default_folder())}
             facts = {key: content[key] for key in FACTS}
             write_json(folder / "job.json", {"id": "", "submitted": time.time(), "request": dataclasses.asdict(request), **facts,
                                              **sweep, "submitter": who})

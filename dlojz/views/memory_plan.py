@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..system import suggest
 from ..system.errors import UsageError
-from ..training.memory_plan import Plan, of_command
 from ..ui import charts, page, words
 from ..ui.page import View
 from ..ui.palette import GREY, PHASE
+
+if TYPE_CHECKING:
+    from ..training.memory_plan import Plan
 
 # GB as `torch.cuda.get_device_properties(0).total_memory` has it: somewhat less or more than the name says.
 CARDS = {"V100 16 GB": 16.9, "V100 32 GB": 34.1, "A100 40 GB": 42.4, "A100 80 GB": 85.1, "H100 80 GB": 85.0, "H200 141 GB": 150.1}
 SHOWS = 0.0005  # of the peak: less is nothing to look at
 CONTEXT = 0.6e9  # bytes: CUDA's context and its kernels, which no tensor counts
 SPARE = 1.05  # what the allocator reserves beyond what tensors take: it rounds up, and leaves holes
-
 
 
 def memory_plan(*commands: str, card: str = "V100 32 GB") -> View:
@@ -28,6 +31,8 @@ def memory_plan(*commands: str, card: str = "V100 32 GB") -> View:
     name = next((known for known in CARDS if known.lower().startswith(card.lower())), None)
     if name is None:
         raise UsageError(f"there is no card {card!r}: {suggest.hint(card, CARDS)}Known are {', '.join(CARDS)}")
+    from ..training.memory_plan import of_command  # here: it imports torch, which no other view does
+
     plans = [of_command(command) for command in commands]
     said = [sentence(plan, command, name) for plan, command in zip(plans, commands)]
     title = f"memory of a training step, as counted beforehand, on a {name}"
@@ -76,6 +81,8 @@ def sentence(plan: Plan, command: str, card: str) -> str:
 
 def largest_batch(plan: Plan, command: str, total: float) -> int:
     """From this plan and one of half its batch, by a straight line; rounded down to two figures, above 16 to a multiple of 8."""
+    from ..training.memory_plan import of_command
+
     other = of_command(command, batch_size=max(1, plan.batch // 2) if plan.batch > 1 else 2)
     each = (plan.peak - other.peak) / (plan.batch - other.batch)
     most = int(((total - CONTEXT) / SPARE - plan.peak) / each + plan.batch) if each > 0 else plan.batch

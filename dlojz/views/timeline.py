@@ -123,8 +123,16 @@ def findings(run: Run, course: Course) -> list[tuple[str, str]]:
                 rows.append((title, f"{what} {words.seconds(found[name])} per step, {share} of it"))
     other = sum(course.others.values())
     if other:
-        rows.append(("other", f"validation and checkpoints took {words.seconds(other)}"))
+        rows.append(("other", f"{_named(run, course)} took {words.seconds(other)}"))
     return rows
+
+
+def _named(run: Run, course: Course) -> str:
+    """``1 validation and 2 checkpoints``: a run that was stopped has saved one, perhaps without having validated."""
+    after = {course.steps[index]["step"] for index in course.others}
+    kinds = (("validation", run.record.validations), ("checkpoint", run.record.checkpoints))
+    numbers = ((sum("seconds" in event and event["step"] in after for event in events), kind) for kind, events in kinds)
+    return " and ".join(words.counted(number, kind) for number, kind in numbers if number)
 
 
 def median(steps: Sequence[dict]) -> float:

@@ -8,6 +8,8 @@ import time
 
 from patience import LIMIT
 
+from dlojz import jobs, submit
+
 
 def last(text: str) -> str:
     return text.strip().splitlines()[-1]
@@ -79,8 +81,17 @@ def test_waiting_may_be_interrupted(ws):
     waiter.stdout.readline()
     time.sleep(0.3)
     waiter.send_signal(signal.SIGINT)
-    assert waiter.wait(LIMIT) == 130 and waiter.stderr.read() == ""
+    assert waiter.wait(LIMIT) == 130
+    assert waiter.stderr.read() == "slow-001 goes on. Follow it: dlojz log -f slow-001. End it: dlojz cancel slow-001\n"
     assert "slow-001" in ws.shell("jobs").stdout and "CANCELLED" not in ws.shell("jobs").stdout
+
+
+def test_a_pipe_gets_the_whole_of_a_reason(ws):
+    ws.script("breaks.py", f"raise ValueError('{'so ' * 60}long')")
+    job = submit("breaks.py", name="a").wait(LIMIT)
+    whole = f"breaks.py  [ValueError: {'so ' * 60}long]"
+    assert job.reason == whole[12:-1] and ws.shell("jobs").stdout.splitlines()[-1].endswith(f" {whole}")
+    assert repr(jobs).splitlines()[-1].endswith(f" {whole[:97]}..."), "a terminal and a notebook have less room"
 
 
 def test_dry_run(ws):

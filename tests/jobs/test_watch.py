@@ -40,7 +40,7 @@ class Queue:
             raise Unreachable("squeue does not answer")
         return {job.id: self.states[job.id] for job in asked}
 
-    def cancel(self, ids):
+    def cancel(self, ids, given_to):
         self.cancelled += ids
         for identifier in ids:
             self.states[identifier] = Status("CANCELLED")

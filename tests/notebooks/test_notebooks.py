@@ -3,11 +3,13 @@
 The solved one trains. In the fresh one the runs of the solved one answer the submissions, but for `make test-all`."""
 
 import time
+from types import SimpleNamespace
 
 import harness
 import pytest
 
 from dlojz.labs import catalogue, notebooks, workspace
+from dlojz.training.records import Record
 
 pytestmark = pytest.mark.spread
 NOTEBOOKS = workspace.notebooks()
@@ -39,6 +41,19 @@ def test_trains_in_a_fresh_workspace(name, tmp_path):
 def test_has_the_form_of_a_notebook(name):
     """No outputs, no answers, links that lead somewhere, and what the notebook of a lab must say."""
     assert not notebooks.problems(name)
+
+
+@pytest.mark.parametrize("name, cell, said", [
+    ("day0_start.ipynb", "start-16", "x-001 recorded no step (CANCELLED). Run it again: job = job.rerun()"),
+    ("day2_3_ddp_advanced.ipynb", "ddp-advanced-29", 
+     "x-001 recorded no error (CANCELLED). Run it again: uneven = uneven.rerun()"),
+])
+def test_a_cell_says_what_a_cancelled_run_did_not_record(name, cell, said, capsys):
+    source = next("".join(each["source"]) for each in notebooks.read(name)["cells"] if each["id"] == cell)
+    run = SimpleNamespace(run="x-001", state="CANCELLED", record=Record([]), wait=lambda: run)
+    known = {"job": run, "submit": lambda *words, **options: run, "two": {}}
+    exec(source, known)
+    assert said in (known.get("step"), capsys.readouterr().out.strip())
 
 
 def test_each_lab_has_a_notebook():

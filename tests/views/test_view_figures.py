@@ -151,6 +151,15 @@ def test_memory_counts_adams_states():
 # --- timeline -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("others, said", [
+    ([5, 10], "2 checkpoints took 3.00 s"), ([10], "1 checkpoint took 1.50 s"), ([], None),
+])
+def test_a_timeline_names_only_what_there_was_beside_the_steps(others, said):
+    saved = [{"event": "checkpoint", "step": step, "seconds": 1.5, "bytes": 5} for step in others]
+    rows = [line.split(None, 1) for line in str(views.timeline(record(start(), *steps(), *saved))).split("\n")]
+    assert [what for title, what in rows if title == "other"] == ([said] if said else [])
+
+
 def test_timeline_by_hand():
     checkpoint = {"event": "checkpoint", "step": 5, "seconds": 1.0, "bytes": 5}
     view = views.timeline(record(start(), *steps(slow=(7, 1.5, 0.9)), checkpoint, VALIDATION, end()))
@@ -163,7 +172,7 @@ timeline of run: completed: 10 of 10 steps
   slowest     step 7: 1.50 s, 900 ms of it waiting for data
   waiting     the device waits 200 ms per step, 32% of it
   loader      the process waits for its loader 100 ms per step, 16% of it
-  other       validation and checkpoints took 3.00 s"""
+  other       1 validation and 1 checkpoint took 3.00 s"""
     page = view._repr_html_()
     for line in str(view).split("\n")[1:]:
         assert re.split(r"\s{2,}", line.strip())[1] in page
