@@ -56,15 +56,25 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     if jupyter is None:
         jupyter = sys.stdout.isatty() and not os.environ.get("CI")
     if not jupyter:
-        _say(f"done. To continue: {_activated()}cd {shlex.quote(str(folder))} && jupyter lab")
+        _say(f"done. To continue: {_open_jupyter(folder)}")
         return 0
     return _jupyter(folder)
+
+
+def _open_jupyter(folder: Path) -> str:
+    """The command that a person types to start JupyterLab in this workspace, in any shell."""
+    return f"{_activated()}cd {shlex.quote(str(folder))} && jupyter lab{' --allow-root' * _is_root()}"
 
 
 def _activated() -> str:
     """What puts the environment that we run in before the others of a shell, where it is one of its own."""
     script = Path(sys.prefix, "bin", "activate")
     return f". {shlex.quote(str(script))} && " if sys.prefix != sys.base_prefix and script.exists() else ""
+
+
+def _is_root() -> bool:
+    """JupyterLab refuses to start as root, the usual user in a container, unless it is told to."""
+    return os.geteuid() == 0
 
 
 def _follow(job):
@@ -77,8 +87,12 @@ def _jupyter(folder: Path) -> int:
     if importlib.util.find_spec("jupyterlab") is None:
         raise UsageError("JupyterLab is not installed here: pip install 'dlojz[lab]'")
     _say("JupyterLab: open the address below in a browser, stop it with Ctrl-C")
+    options = ["--no-browser", f"--ServerApp.root_dir={folder}"]
+    if _is_root():
+        say("You are root: JupyterLab is started with --allow-root, and so is whatever its notebooks run.")
+        options.append("--allow-root")
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", "--no-browser", f"--ServerApp.root_dir={folder}"])
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *options])
 
 
 def _say(title: str) -> None:
