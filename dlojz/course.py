@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 from .labs import workspace
-from .system import inductor
+from .system import inductor, sites
 from .system.errors import UsageError
 from .system.shown import say
+from .system.workspace import MARKER
 from .training import summary
 
 
@@ -22,6 +23,7 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     Returns the exit code where JupyterLab is not started.
     """
     folder = Path(folder).expanduser().resolve()
+    new = not (folder / MARKER).exists()
     _say(f"workspace {folder}")
     for line in workspace.create(folder):
         say(line)
@@ -30,15 +32,17 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     _say("doctor")
     from .doctor import doctor
 
+    silent = _use_own_queue_where_slurm_is_silent(folder, new)
     say(doctor().text(100))
+    if silent:
+        raise UsageError(f"{silent}, then run `make course` again")
     _say("torch.compile")
     say(inductor.warm())
 
     from .jobs import submit
-    from .system.sites import sizes
 
     # The same small run everywhere: the fences are not written yet, so that a machine with a GPU would not use it.
-    size = sizes("laptop")
+    size = sites.sizes("laptop")
     baseline = f"train.py --test --model {size.model} --image-size {size.image_size} --batch-size {size.batch_size}"
     _say(f"baseline: {baseline}")
     job = submit(baseline, name="baseline", again=again)
@@ -59,6 +63,24 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
         _say(f"done. To continue: {_open_jupyter(folder)}")
         return 0
     return _jupyter(folder)
+
+
+def _use_own_queue_where_slurm_is_silent(folder: Path, new: bool) -> str:
+    """Slurm's commands may be installed where no controller answers them. A workspace that we have just made, with the site
+    that only stands for "there is an sbatch here", is then given the machine's own queue. Any other choice is left as it is:
+    returns what is wrong and what to do, empty where jobs can be submitted."""
+    site = sites.current()
+    if site.launcher != "slurm":
+        return ""
+    try:
+        sites.discovered(sites.clusters(site.directives))
+    except UsageError as error:
+        if not (new and site.reference == "slurm" and not os.environ.get("DLOJZ_SITE")):
+            return str(error)
+        workspace.write_site(folder, "laptop")
+        why = str(error).partition(": the cluster's controller")[0]
+        say(f'Slurm does not work here, {why}. Jobs go to this machine\'s own queue: site = "laptop" is now in {folder / MARKER}')
+    return ""
 
 
 def _open_jupyter(folder: Path) -> str:

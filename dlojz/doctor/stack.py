@@ -141,7 +141,8 @@ def say_slurm(slurm: dict | None, used: bool = True) -> Iterator[Finding]:
         yield broken(
             "Slurm",
             f"installed, but it does not answer: {slurm['error']}",
-            f"Try `sinfo`. If it stays so, ask whoever runs the cluster; jobs already submitted keep running; {sites.OWN_QUEUE}.",
+            "Try `sinfo`. If it stays so, ask whoever runs the cluster; jobs already submitted keep running; "
+            f"{sites.own_queue()}.",
             **slurm,
         )
         return
