@@ -39,6 +39,7 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     _say("torch.compile")
     say(inductor.warm())
 
+    _draw_photos()
     from .jobs import submit
 
     # The same small run everywhere: the fences are not written yet, so that a machine with a GPU would not use it.
@@ -81,6 +82,21 @@ def _use_own_queue_where_slurm_is_silent(folder: Path, new: bool) -> str:
         why = str(error).partition(": the cluster's controller")[0]
         say(f'Slurm does not work here, {why}. Jobs go to this machine\'s own queue: site = "laptop" is now in {folder / MARKER}')
     return ""
+
+
+def _draw_photos() -> None:
+    """Draw the photo set here, where one sees how far it is, and not in the job, whose log nobody reads. On a cluster the job
+    draws it: a login node is not for computing."""
+    from .data import photos
+
+    if (photos.place() / photos.MANIFEST).is_file():
+        return
+    _say("photos")
+    if sites.current().launcher == "local":
+        say(f"the training images are drawn once, which takes a few minutes: 200 MB in {photos.place()}")
+        photos.folder()
+    else:
+        say("the job draws the training images first, which takes minutes: `dlojz log --err -f baseline` says how far it is")
 
 
 def _open_jupyter(folder: Path) -> str:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from dlojz import cli, course
+from dlojz.data import photos
 from dlojz.labs import workspace
 from dlojz.system import sites
 
@@ -56,6 +57,7 @@ def up_to_the_baseline(monkeypatch):
     monkeypatch.setattr(importlib.import_module("dlojz.doctor"), "doctor", lambda: inspected)  # dlojz.doctor is the verb, too
     monkeypatch.setattr(importlib.import_module("dlojz.jobs"), "submit", submit)
     monkeypatch.setattr(course.inductor, "warm", lambda: "warm")
+    monkeypatch.setattr(course, "_draw_photos", lambda: None)
     monkeypatch.chdir(os.getcwd())  # so that it is set back: course goes into the workspace
 
     def run(folder):
@@ -89,3 +91,18 @@ def test_a_site_that_was_chosen_stays_and_is_named(silent_slurm, up_to_the_basel
     assert "inspected" in said.out, "the doctor says more of it"
     assert said.err.endswith(f"{mend.format(folder=folder)}, then run `make course` again\n")
     assert 'site = "slurm"' in (folder / "workspace.toml").read_text()
+
+
+@pytest.mark.parametrize("site, drawn", [("laptop", True), ("slurm", False)])
+def test_photos_are_drawn_in_sight_but_not_on_a_login_node(monkeypatch, tmp_path, capsys, site, drawn):
+    called = []
+    monkeypatch.setenv("DLOJZ_SITE", site)
+    monkeypatch.setenv("DLOJZ_CACHE", str(tmp_path))
+    monkeypatch.setattr(photos, "folder", lambda: called.append("drawn"))
+    course._draw_photos()
+    assert called == ["drawn"] * drawn
+    assert ("200 MB" if drawn else "dlojz log --err -f baseline") in capsys.readouterr().out
+    photos.place().mkdir()
+    (photos.place() / photos.MANIFEST).touch()
+    course._draw_photos()
+    assert called == ["drawn"] * drawn and capsys.readouterr().out == ""
