@@ -20,7 +20,7 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     """Make or complete the workspace, look at the machine, measure a baseline there, then become JupyterLab.
 
     ``jupyter=None``: only in a terminal, and not where ``CI`` is set. ``again``: a baseline that is there is measured anew.
-    Returns the exit code where JupyterLab is not started.
+    Returns the exit code where JupyterLab is not started; 130 where Ctrl-C came during the baseline, whose job goes on.
     """
     folder = Path(folder).expanduser().resolve()
     new = not (folder / MARKER).exists()
@@ -48,9 +48,15 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     _say(f"baseline: {baseline}")
     job = submit(baseline, name="baseline", again=again)
     shown = not job.found
-    for text in _follow(job) if shown else ():
-        sys.stdout.write(text)  # as the script prints it, with its colours
-        sys.stdout.flush()
+    try:
+        for text in _follow(job) if shown else ():
+            sys.stdout.write(text)  # as the script prints it, with its colours
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        say(f"\nThe baseline goes on as the job {job.run}; nothing else was started.")
+        say(f"Follow it:  {_here(folder)} && dlojz log -f {job.run}    (stop it: dlojz cancel {job.run})")
+        say(f"JupyterLab: {_open_jupyter(folder)}")
+        return 130
     if job.state != "COMPLETED":
         say(f"the baseline is {job.state}: {job.reason or job.err.strip()[-500:]}", file=sys.stderr)
         return 1
@@ -101,7 +107,12 @@ def _draw_photos() -> None:
 
 def _open_jupyter(folder: Path) -> str:
     """The command that a person types to start JupyterLab in this workspace, in any shell."""
-    return f"{_activated()}cd {shlex.quote(str(folder))} && jupyter lab{' --allow-root' * _is_root()}"
+    return f"{_here(folder)} && jupyter lab{' --allow-root' * _is_root()}"
+
+
+def _here(folder: Path) -> str:
+    """What brings any shell into this environment and into the workspace."""
+    return f"{_activated()}cd {shlex.quote(str(folder))}"
 
 
 def _activated() -> str:

@@ -45,22 +45,27 @@ def silent_slurm(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def up_to_the_baseline(monkeypatch):
-    """`dlojz course` without what takes long: returns the site with which it would submit the baseline."""
+def quick(monkeypatch):
+    """`dlojz course` without what takes long; ``quick(submit)`` gives it a queue."""
+    inspected = SimpleNamespace(text=lambda width: "inspected")
+    monkeypatch.setattr(importlib.import_module("dlojz.doctor"), "doctor", lambda: inspected)  # dlojz.doctor is the verb, too
+    monkeypatch.setattr(course.inductor, "warm", lambda: "warm")
+    monkeypatch.setattr(course, "_draw_photos", lambda: None)
+    monkeypatch.chdir(os.getcwd())  # so that it is set back: course goes into the workspace
+    return lambda submit: monkeypatch.setattr(importlib.import_module("dlojz.jobs"), "submit", submit)
+
+
+@pytest.fixture
+def up_to_the_baseline(quick):
+    """Returns the site with which `dlojz course` would submit the baseline."""
     class Reached(Exception):
         pass
 
     def submit(*words, **more):
         raise Reached
 
-    inspected = SimpleNamespace(text=lambda width: "inspected")
-    monkeypatch.setattr(importlib.import_module("dlojz.doctor"), "doctor", lambda: inspected)  # dlojz.doctor is the verb, too
-    monkeypatch.setattr(importlib.import_module("dlojz.jobs"), "submit", submit)
-    monkeypatch.setattr(course.inductor, "warm", lambda: "warm")
-    monkeypatch.setattr(course, "_draw_photos", lambda: None)
-    monkeypatch.chdir(os.getcwd())  # so that it is set back: course goes into the workspace
-
     def run(folder):
+        quick(submit)
         with pytest.raises(Reached):
             course.start(folder)
         return sites.current().name
@@ -80,7 +85,7 @@ def test_a_new_workspace_gets_the_machine_s_own_queue_where_slurm_is_silent(sile
 
 @pytest.mark.parametrize("chosen, mend", [
     ("workspace.toml", 'write site = "laptop" into {folder}/workspace.toml'), ("DLOJZ_SITE", "export DLOJZ_SITE=laptop")])
-def test_a_site_that_was_chosen_stays_and_is_named(silent_slurm, up_to_the_baseline, tmp_path, capsys, monkeypatch, chosen, mend):
+def test_a_site_that_was_chosen_stays_and_is_named(silent_slurm, quick, tmp_path, capsys, monkeypatch, chosen, mend):
     folder = tmp_path / "course"
     if chosen == "DLOJZ_SITE":
         monkeypatch.setenv("DLOJZ_SITE", "slurm")
@@ -106,3 +111,18 @@ def test_photos_are_drawn_in_sight_but_not_on_a_login_node(monkeypatch, tmp_path
     (photos.place() / photos.MANIFEST).touch()
     course._draw_photos()
     assert called == ["drawn"] * drawn and capsys.readouterr().out == ""
+
+
+def test_ctrl_c_during_the_baseline_says_how_to_go_on(quick, tmp_path, monkeypatch, capsys):
+    def follow(job):
+        yield "step 1\n"
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("DLOJZ_SITE", "laptop")
+    monkeypatch.setattr(course, "_follow", follow)
+    quick(lambda *words, **more: SimpleNamespace(found=False, run="baseline-001"))
+    assert course.start(tmp_path / "my course") == 130
+    said = capsys.readouterr().out
+    after = said[said.index("step 1"):]
+    assert "goes on as the job baseline-001" in after and "dlojz log -f baseline-001" in after
+    assert after.count(f"cd '{tmp_path}/my course' && ") == 2 and "&& jupyter lab" in after
