@@ -1,5 +1,6 @@
 """The doctor, on machines that are made up: a folder in place of /, a fake NVML, a torch that dies."""
 
+import importlib
 import json
 import os
 import socket
@@ -609,6 +610,23 @@ def test_a_torch_that_crashes_hangs_or_is_missing_is_a_finding(tmp_path):
     library = {"torch": {"error": "ImportError: libcudart.so.12: cannot open shared object file"}}
     finding = only(pytorch.say_torch(library, None, 2, {"LD_LIBRARY_PATH": "/opt/cuda"}))
     assert "libcudart.so.12" in finding.text and "LD_LIBRARY_PATH is set (/opt/cuda)" in finding.advice
+
+
+def test_a_torch_that_python_path_brings_is_not_to_be_reinstalled(tmp_path):
+    """What pip would install is not what Python finds first."""
+    broken_torch = {"torch": {"error": "RuntimeError: rubbish torch"}}
+    env = {"PYTHONPATH": f"/nowhere:{tmp_path}"}
+    assert "force-reinstall" in only(pytorch.say_torch(broken_torch, None, 2, env)).advice
+    for package in ("torch", "torchvision"):
+        (tmp_path / package).mkdir()
+    assert "force-reinstall" in only(pytorch.say_torch(broken_torch, None, 2, env)).advice, "a bare folder is no package"
+    for package in ("torch", "torchvision"):
+        (tmp_path / package / "__init__.py").touch()
+    importlib.invalidate_caches()  # the folder's time stamp may not have moved
+    advice = only(pytorch.say_torch(broken_torch, None, 2, env)).advice
+    assert f"from {tmp_path}/torch/__init__.py" in advice and "unset PYTHONPATH" in advice and "install" not in advice
+    found = torch_lines({"torchvision": {"error": "RuntimeError: rubbish"}}, env=env)
+    assert f"from {tmp_path}/torchvision/__init__.py" in line(found, "torchvision").advice
 
 
 def test_a_child_that_says_nonsense_or_nothing(tmp_path):
