@@ -794,6 +794,20 @@ def test_accounts_and_queue(slurm, called):
     assert list(stack.say_accounts(None, True)) == []
 
 
+def test_the_folder_of_the_machine_s_own_queue(tmp_path, monkeypatch):
+    monkeypatch.setenv("DLOJZ_QUEUE", str(tmp_path / "queue"))
+    finding = only(stack.say_own_queue(stack.look_own_queue()))
+    assert finding.level == FINE and str(tmp_path / "queue") in finding.text and not list(tmp_path.iterdir())
+    # a home that cannot be written, here because it is a file: to root nothing else is closed
+    (tmp_path / "home").touch()
+    monkeypatch.delenv("DLOJZ_QUEUE")
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    finding = only(stack.say_own_queue(stack.look_own_queue()))
+    assert finding.level == BROKEN and f"{tmp_path}/home/.local/state/dlojz/queue/" in finding.text
+    assert "DLOJZ_QUEUE" in finding.advice and "all terminals and notebooks" in finding.advice
+
+
 def test_site(monkeypatch):
     monkeypatch.setenv("DLOJZ_SITE", "laptop")
     finding = only(stack.say_site(stack.look_site(), False))
