@@ -47,7 +47,7 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     baseline = f"train.py --test --model {size.model} --image-size {size.image_size} --batch-size {size.batch_size}"
     _say(f"baseline: {baseline}")
     job = submit(baseline, name="baseline", again=again)
-    shown = not job.found
+    shown = not job.found or job.status.active  # one that an earlier call has left running is followed, too
     try:
         for text in _follow(job) if shown else ():
             sys.stdout.write(text)  # as the script prints it, with its colours

@@ -113,14 +113,15 @@ def test_photos_are_drawn_in_sight_but_not_on_a_login_node(monkeypatch, tmp_path
     assert called == ["drawn"] * drawn and capsys.readouterr().out == ""
 
 
-def test_ctrl_c_during_the_baseline_says_how_to_go_on(quick, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("found", [False, True])
+def test_ctrl_c_during_the_baseline_says_how_to_go_on(found, quick, tmp_path, monkeypatch, capsys):
     def follow(job):
         yield "step 1\n"
         raise KeyboardInterrupt
 
     monkeypatch.setenv("DLOJZ_SITE", "laptop")
     monkeypatch.setattr(course, "_follow", follow)
-    quick(lambda *words, **more: SimpleNamespace(found=False, run="baseline-001"))
+    quick(lambda *words, **more: SimpleNamespace(found=found, status=SimpleNamespace(active=True), run="baseline-001"))
     assert course.start(tmp_path / "my course") == 130
     said = capsys.readouterr().out
     after = said[said.index("step 1"):]
