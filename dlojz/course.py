@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 from .labs import workspace
-from .system import inductor
+from .system import inductor, sites
 from .system.errors import UsageError
 from .system.shown import say
+from .system.workspace import MARKER
 from .training import summary
 
 
@@ -19,9 +20,10 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     """Make or complete the workspace, look at the machine, measure a baseline there, then become JupyterLab.
 
     ``jupyter=None``: only in a terminal, and not where ``CI`` is set. ``again``: a baseline that is there is measured anew.
-    Returns the exit code where JupyterLab is not started.
+    Returns the exit code where JupyterLab is not started; 130 where Ctrl-C came during the baseline, whose job goes on.
     """
     folder = Path(folder).expanduser().resolve()
+    new = not (folder / MARKER).exists()
     _say(f"workspace {folder}")
     for line in workspace.create(folder):
         say(line)
@@ -30,22 +32,31 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     _say("doctor")
     from .doctor import doctor
 
+    silent = _use_own_queue_where_slurm_is_silent(folder, new)
     say(doctor().text(100))
+    if silent:
+        raise UsageError(f"{silent}, then run `make course` again")
     _say("torch.compile")
     say(inductor.warm())
 
+    _draw_photos()
     from .jobs import submit
-    from .system.sites import sizes
 
     # The same small run everywhere: the fences are not written yet, so that a machine with a GPU would not use it.
-    size = sizes("laptop")
+    size = sites.sizes("laptop")
     baseline = f"train.py --test --model {size.model} --image-size {size.image_size} --batch-size {size.batch_size}"
     _say(f"baseline: {baseline}")
     job = submit(baseline, name="baseline", again=again)
-    shown = not job.found
-    for text in _follow(job) if shown else ():
-        sys.stdout.write(text)  # as the script prints it, with its colours
-        sys.stdout.flush()
+    shown = not job.found or job.status.active  # one that an earlier call has left running is followed, too
+    try:
+        for text in _follow(job) if shown else ():
+            sys.stdout.write(text)  # as the script prints it, with its colours
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        say(f"\nThe baseline goes on as the job {job.run}; nothing else was started.")
+        say(f"Follow it:  {_here(folder)} && dlojz log -f {job.run}    (stop it: dlojz cancel {job.run})")
+        say(f"JupyterLab: {_open_jupyter(folder)}")
+        return 130
     if job.state != "COMPLETED":
         say(f"the baseline is {job.state}: {job.reason or job.err.strip()[-500:]}", file=sys.stderr)
         return 1
@@ -56,15 +67,63 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     if jupyter is None:
         jupyter = sys.stdout.isatty() and not os.environ.get("CI")
     if not jupyter:
-        _say(f"done. To continue: {_activated()}cd {shlex.quote(str(folder))} && jupyter lab")
+        _say(f"done. To continue: {_open_jupyter(folder)}")
         return 0
     return _jupyter(folder)
+
+
+def _use_own_queue_where_slurm_is_silent(folder: Path, new: bool) -> str:
+    """Slurm's commands may be installed where no controller answers them. A workspace that we have just made, with the site
+    that only stands for "there is an sbatch here", is then given the machine's own queue. Any other choice is left as it is:
+    returns what is wrong and what to do, empty where jobs can be submitted."""
+    site = sites.current()
+    if site.launcher != "slurm":
+        return ""
+    try:
+        sites.discovered(sites.clusters(site.directives))
+    except UsageError as error:
+        if not (new and site.reference == "slurm" and not os.environ.get("DLOJZ_SITE")):
+            return str(error)
+        workspace.write_site(folder, "laptop")
+        why = str(error).partition(": the cluster's controller")[0]
+        say(f'Slurm does not work here, {why}. Jobs go to this machine\'s own queue: site = "laptop" is now in {folder / MARKER}')
+    return ""
+
+
+def _draw_photos() -> None:
+    """Draw the photo set here, where one sees how far it is, and not in the job, whose log nobody reads. On a cluster the job
+    draws it: a login node is not for computing."""
+    from .data import photos
+
+    if (photos.place() / photos.MANIFEST).is_file():
+        return
+    _say("photos")
+    if sites.current().launcher == "local":
+        say(f"the training images are drawn once, which takes a few minutes: 200 MB in {photos.place()}")
+        photos.folder()
+    else:
+        say("the job draws the training images first, which takes minutes: `dlojz log --err -f baseline` says how far it is")
+
+
+def _open_jupyter(folder: Path) -> str:
+    """The command that a person types to start JupyterLab in this workspace, in any shell."""
+    return f"{_here(folder)} && jupyter lab{' --allow-root' * _is_root()}"
+
+
+def _here(folder: Path) -> str:
+    """What brings any shell into this environment and into the workspace."""
+    return f"{_activated()}cd {shlex.quote(str(folder))}"
 
 
 def _activated() -> str:
     """What puts the environment that we run in before the others of a shell, where it is one of its own."""
     script = Path(sys.prefix, "bin", "activate")
     return f". {shlex.quote(str(script))} && " if sys.prefix != sys.base_prefix and script.exists() else ""
+
+
+def _is_root() -> bool:
+    """JupyterLab refuses to start as root, the usual user in a container, unless it is told to."""
+    return os.geteuid() == 0
 
 
 def _follow(job):
@@ -77,8 +136,12 @@ def _jupyter(folder: Path) -> int:
     if importlib.util.find_spec("jupyterlab") is None:
         raise UsageError("JupyterLab is not installed here: pip install 'dlojz[lab]'")
     _say("JupyterLab: open the address below in a browser, stop it with Ctrl-C")
+    options = ["--no-browser", f"--ServerApp.root_dir={folder}"]
+    if _is_root():
+        say("You are root: JupyterLab is started with --allow-root, and so is whatever its notebooks run.")
+        options.append("--allow-root")
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", "--no-browser", f"--ServerApp.root_dir={folder}"])
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *options])
 
 
 def _say(title: str) -> None:

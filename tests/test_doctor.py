@@ -1,5 +1,6 @@
 """The doctor, on machines that are made up: a folder in place of /, a fake NVML, a torch that dies."""
 
+import importlib
 import json
 import os
 import socket
@@ -611,6 +612,23 @@ def test_a_torch_that_crashes_hangs_or_is_missing_is_a_finding(tmp_path):
     assert "libcudart.so.12" in finding.text and "LD_LIBRARY_PATH is set (/opt/cuda)" in finding.advice
 
 
+def test_a_torch_that_python_path_brings_is_not_to_be_reinstalled(tmp_path):
+    """What pip would install is not what Python finds first."""
+    broken_torch = {"torch": {"error": "RuntimeError: rubbish torch"}}
+    env = {"PYTHONPATH": f"/nowhere:{tmp_path}"}
+    assert "force-reinstall" in only(pytorch.say_torch(broken_torch, None, 2, env)).advice
+    for package in ("torch", "torchvision"):
+        (tmp_path / package).mkdir()
+    assert "force-reinstall" in only(pytorch.say_torch(broken_torch, None, 2, env)).advice, "a bare folder is no package"
+    for package in ("torch", "torchvision"):
+        (tmp_path / package / "__init__.py").touch()
+    importlib.invalidate_caches()  # the folder's time stamp may not have moved
+    advice = only(pytorch.say_torch(broken_torch, None, 2, env)).advice
+    assert f"from {tmp_path}/torch/__init__.py" in advice and "unset PYTHONPATH" in advice and "install" not in advice
+    found = torch_lines({"torchvision": {"error": "RuntimeError: rubbish"}}, env=env)
+    assert f"from {tmp_path}/torchvision/__init__.py" in line(found, "torchvision").advice
+
+
 def test_a_child_that_says_nonsense_or_nothing(tmp_path):
     assert "torch" in child(tmp_path, "print('hello'); raise SystemExit(3)")
     assert child(tmp_path, "import sys; sys.exit('no such thing')") == {"torch": {"died": "no such thing"}}
@@ -774,6 +792,20 @@ def test_accounts_and_queue(slurm, called):
     assert only(stack.say_queue(stack.look_queue(system))).text == "1 running, 2 pending"
     assert only(stack.say_accounts([], True)).level == NOTE
     assert list(stack.say_accounts(None, True)) == []
+
+
+def test_the_folder_of_the_machine_s_own_queue(tmp_path, monkeypatch):
+    monkeypatch.setenv("DLOJZ_QUEUE", str(tmp_path / "queue"))
+    finding = only(stack.say_own_queue(stack.look_own_queue()))
+    assert finding.level == FINE and str(tmp_path / "queue") in finding.text and not list(tmp_path.iterdir())
+    # a home that cannot be written, here because it is a file: to root nothing else is closed
+    (tmp_path / "home").touch()
+    monkeypatch.delenv("DLOJZ_QUEUE")
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    finding = only(stack.say_own_queue(stack.look_own_queue()))
+    assert finding.level == BROKEN and f"{tmp_path}/home/.local/state/dlojz/queue/" in finding.text
+    assert "DLOJZ_QUEUE" in finding.advice and "all terminals and notebooks" in finding.advice
 
 
 def test_site(monkeypatch):

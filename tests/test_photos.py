@@ -103,6 +103,18 @@ def test_a_set_that_is_there_is_not_drawn_again(cache, capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_a_log_says_how_far_the_drawing_is(tmp_path, monkeypatch, capfd):
+    slow = tmp_path / "python"  # draws four pictures, and four more after a while
+    slow.write_text("#!/bin/sh\nprintf ....\nsleep 2.5\nprintf ....\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(slow))
+    monkeypatch.setattr(photos, "LOG_PAUSE", 0.5)
+    list(photos._crew(tmp_path, 6, 2, 90, 0))
+    lines = [line.removeprefix("dlojz.data.photos: ") for line in capfd.readouterr().err.splitlines()]
+    assert lines[0].startswith("drawing 8 pictures") and lines[1].startswith("4 of 8 pictures, ")
+    assert lines[-1].startswith("8 pictures in ")
+
+
 @pytest.mark.parametrize("count", [4, 16])
 def test_many_processes_at_once_draw_it_once(cache, count):
     crowd = [start(cache) for _ in range(count)]

@@ -1,11 +1,13 @@
 """`make setup` on a machine that has a torch of its own."""
 
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from patience import LIMIT
 
 ROOT = Path(__file__).resolve().parent.parent
 SETUP = ROOT / "tools" / "setup.sh"
@@ -61,3 +63,22 @@ def test_an_old_python_is_refused_in_one_line(tmp_path):
     assert said.returncode == 2
     assert len(said.stderr.strip().splitlines()) == 1 and "Python 3.11 or newer is needed" in said.stderr
     assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.parametrize("torch, said", [("2.9.0", "what is missing beside torch"), ("", "torch with CUDA")])
+@pytest.mark.parametrize("terminal", [False, True])
+def test_it_says_what_is_installed_and_shows_progress_in_a_terminal(tmp_path, torch, said, terminal):
+    venv = tmp_path / "venv" / "bin"
+    venv.mkdir(parents=True)
+    # An environment with or without torch, whose pip only says how it is called.
+    (venv / "python").write_text(f'#!/bin/sh\ncase "$*" in *pip*) echo "called $*" ;; *) test -n "{torch}" ;; esac\n')
+    (venv / "python").chmod(0o755)
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    env = {**os.environ, "PYTHON": sys.executable}
+    assert subprocess.run(["sh", SETUP, tmp_path / "venv", "lab"], env=env, stdout=theirs, timeout=LIMIT).returncode == 0
+    os.close(theirs)
+    lines = os.read(ours, 65536).decode().splitlines()
+    os.close(ours)
+    installing, called, _ = lines[-3:]
+    assert said in installing and "minute" in installing and "called -m pip install" in called
+    assert ("--quiet" in called) != terminal

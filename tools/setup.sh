@@ -58,6 +58,13 @@ for name in ("torch", "torchvision", "torchaudio", "triton"):
         pass
 PY
 fi
-echo "setup: installing into $venv; where torch is not there yet, that is several gigabytes"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint "$constraints" --editable ".[$extras]"
+if "$venv/bin/python" -c 'import importlib.metadata as m; m.version("torch")' 2> /dev/null; then
+    echo "setup: installing what is missing beside torch into $venv: up to 200 MB to download, a minute or two"
+else
+    echo "setup: installing torch and the rest into $venv: up to 4 GB to download (torch with CUDA), often 5 to 15 minutes"
+fi
+# In a terminal pip shows what it downloads and how far it is; a log needs none of that.
+quiet=--quiet
+[ ! -t 1 ] || quiet=
+"$venv/bin/python" -m pip install $quiet --disable-pip-version-check --constraint "$constraints" --editable ".[$extras]"
 echo "setup: done. In a shell: . $venv/bin/activate"

@@ -28,6 +28,7 @@ VERSION = 2  # of the pictures: another one is another folder in the cache
 TRAIN, VAL = 1600, 400
 QUALITY = 96  # of the JPEG files: about 100 kB each, as heavy to decode as ImageNet's
 MANIFEST = "manifest.json"
+LOG_PAUSE = 20.0  # seconds between two lines on how far the drawing is, in a log
 STALE = 15.0  # seconds without a sign of life from the process that draws, before another takes over
 
 
@@ -217,7 +218,7 @@ def _crew(target: Path, train: int, val: int, quality: float, seed: int) -> Iter
         with selectors.DefaultSelector() as selector:
             for process in crew:
                 selector.register(process.stdout, selectors.EVENT_READ, process)
-            shown = started
+            shown = told = started
             while selector.get_map():
                 for key, _ in selector.select(timeout=1):
                     said = os.read(key.fd, 4096)
@@ -230,7 +231,9 @@ def _crew(target: Path, train: int, val: int, quality: float, seed: int) -> Iter
                             raise OSError(f"a process that draws ended with exit code {key.data.returncode}")
                 if time.monotonic() - shown >= 1:
                     shown = time.monotonic()
-                    _progress(f"{done} of {total} pictures, {shown - started:.0f} s")
+                    if sys.stderr.isatty() or shown - told >= LOG_PAUSE:
+                        told = shown
+                        _progress(f"{done} of {total} pictures, {shown - started:.0f} s")
                     yield
         _progress(f"{done} pictures in {time.monotonic() - started:.0f} s", last=True)
     finally:
@@ -241,11 +244,11 @@ def _crew(target: Path, train: int, val: int, quality: float, seed: int) -> Iter
 
 
 def _progress(line: str, last: bool = False) -> None:
-    """One line that moves on in a terminal; in a log only the last."""
+    """One line that moves on in a terminal; in a log a line each."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\rdlojz.data.photos: {line}" + "\n" * last)
         sys.stderr.flush()
-    elif last:
+    else:
         say(f"dlojz.data.photos: {line}", file=sys.stderr)
 
 

@@ -53,6 +53,7 @@ def look(system: System) -> Facts:
         "jupyter": lambda: jupyter.look_jupyter(system),
         "slurm": lambda: stack.look_slurm(system),
         "queue": lambda: stack.look_queue(system),
+        "own queue": stack.look_own_queue,
         "accounts": lambda: stack.look_accounts(system),
         "workspace": stack.look_workspace,
         "data": stack.look_data,
@@ -71,7 +72,8 @@ def findings_of(facts: Facts, env: dict[str, str]) -> Iterator[Finding]:
     slurm = facts.get("slurm")
     has_slurm = bool(slurm)
     answers = has_slurm and not slurm["error"]
-    uses_slurm = (facts.get("site") or {}).get("launcher") not in ("local", "replay")
+    launcher = (facts.get("site") or {}).get("launcher")
+    is_local, uses_slurm = launcher == "local", launcher not in ("local", "replay")
     topics: dict[str, list[tuple[str, Callable[[], Iterator[Finding]]]]] = {
         "Your system": [
             ("CPU", lambda: hardware.say_cpu(facts["cpu"])),
@@ -92,6 +94,7 @@ def findings_of(facts: Facts, env: dict[str, str]) -> Iterator[Finding]:
         "Your stack": [
             ("Site", lambda: stack.say_site(facts["site"], has_slurm)),
             ("Slurm", lambda: stack.say_slurm(facts["slurm"], uses_slurm)),
+            ("Queue", lambda: stack.say_own_queue(facts["own queue"]) if is_local else ()),
             ("Your jobs", lambda: stack.say_queue(facts["queue"] if slurm and not slurm["error"] else None)),
             (
                 "Accounts",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import sys
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from ..system.look import Slow, System, count
@@ -80,7 +82,7 @@ def say_torch(facts: dict, gpu: dict | None, cores: int | None, env: dict) -> It
         paths = env.get("LD_LIBRARY_PATH")
         first = f"LD_LIBRARY_PATH is set ({paths}): try without it. " if paths else ""
         mend = f"{first}Reinstall torch: {pip()} install --force-reinstall torch torchvision"
-        yield broken("torch", f"cannot be imported: {why}", mend)
+        yield broken("torch", f"cannot be imported: {why}", by_python_path("torch", env) or mend)
         return
     build = f"CUDA {torch['cuda']}" if torch["cuda"] else f"ROCm {torch['hip']}" if torch["hip"] else "CPU only"
     yield fine(
@@ -95,12 +97,21 @@ def say_torch(facts: dict, gpu: dict | None, cores: int | None, env: dict) -> It
             f"Set OMP_NUM_THREADS={cores}.",
             threads=torch["threads"],
         )
-    yield from say_vision(facts.get("torchvision"))
+    yield from say_vision(facts.get("torchvision"), env)
     yield from say_torch_gpu(torch, facts.get("gpu"), gpu, env)
     yield from say_distributed(facts.get("distributed"), facts.get("gloo"), gpu)
 
 
-def say_vision(vision: dict | None) -> Iterator[Finding]:
+def by_python_path(package: str, env: dict) -> str:
+    """What to do where PYTHONPATH brings this package, in place of the environment's own, which pip would mend in vain."""
+    folders = [folder for folder in env.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    found = PathFinder.find_spec(package, folders)
+    if found is None or found.origin is None:  # a folder without __init__.py gives way to a package further on
+        return ""
+    return f"Python takes {package} from {found.origin}, because of PYTHONPATH: unset PYTHONPATH, then restart JupyterLab."
+
+
+def say_vision(vision: dict | None, env: dict) -> Iterator[Finding]:
     why = failure(vision)
     if why is None:
         yield fine("torchvision", vision["version"], version=vision["version"])
@@ -110,7 +121,8 @@ def say_vision(vision: dict | None) -> Iterator[Finding]:
         yield broken(
             "torchvision",
             f"cannot be imported: {why}",
-            f"It must be of torch's release: {pip()} install --upgrade torch torchvision",
+            by_python_path("torchvision", env)
+            or f"It must be of torch's release: {pip()} install --upgrade torch torchvision",
         )
 
 

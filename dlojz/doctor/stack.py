@@ -111,6 +111,27 @@ def look_queue(system: System) -> dict | None:
     return {"mine": {state: states.count(state) for state in dict.fromkeys(states)}}
 
 
+def look_own_queue() -> dict:
+    """``{"folder", "error"}``: where this machine's own queue keeps its jobs, and why that cannot be written (None: it can)."""
+    from ..jobs.queue import default_folder
+
+    folder = default_folder()
+    return {"folder": str(folder), "error": folder_error(folder)}
+
+
+def say_own_queue(queue: dict) -> Iterator[Finding]:
+    if queue["error"]:
+        yield broken(
+            "Queue",
+            f"no job can be submitted: the queue's folder {queue['folder']} cannot be written: {queue['error']}",
+            "export DLOJZ_QUEUE=FOLDER with a folder that you may write to, alike in all terminals and notebooks "
+            "(for these: before JupyterLab starts).",
+            **queue,
+        )
+    else:
+        yield fine("Queue", f"its jobs are in {queue['folder']}, which can be written", **queue)
+
+
 def look_accounts(system: System) -> list[dict] | None:
     """The accounts that this user may charge: ``[{"account", "partition", "qos"}]``; None where there is no Slurm."""
     if not system.which("sacctmgr"):
@@ -141,7 +162,8 @@ def say_slurm(slurm: dict | None, used: bool = True) -> Iterator[Finding]:
         yield broken(
             "Slurm",
             f"installed, but it does not answer: {slurm['error']}",
-            f"Try `sinfo`. If it stays so, ask whoever runs the cluster; jobs already submitted keep running; {sites.OWN_QUEUE}.",
+            "Try `sinfo`. If it stays so, ask whoever runs the cluster; jobs already submitted keep running; "
+            f"{sites.own_queue()}.",
             **slurm,
         )
         return
@@ -267,14 +289,17 @@ def look_data() -> dict:
     from ..data import photos
 
     folder = photos.place()
-    return {"folder": str(folder), "there": (folder / photos.MANIFEST).is_file(), "cache_error": cache_error(paths.cache())}
+    return {"folder": str(folder), "there": (folder / photos.MANIFEST).is_file(), "cache_error": folder_error(paths.cache())}
 
 
-def cache_error(cache: Path) -> str | None:
-    """Why the photo set could not be written there; None where it could. Makes nothing that stays."""
-    while not cache.exists() and cache != cache.parent:
-        cache = cache.parent
-    return write_error(cache)
+def folder_error(folder: Path) -> str | None:
+    """Why files could not be written there, or the folder not be made; None where they could. Makes nothing that stays."""
+    try:
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+    except OSError as error:  # a folder above it that may not be entered
+        return error.strerror or str(error)
+    return write_error(folder)
 
 
 def say_data(facts: dict) -> Iterator[Finding]:

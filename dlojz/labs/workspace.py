@@ -304,6 +304,13 @@ def _write_manifest(folder: Path, manifest: dict) -> None:
     textfile.write_bytes(folder / MANIFEST, text.encode())
 
 
+def write_site(folder: Path, site: str) -> None:
+    """Write the site into workspace.toml, in place of what it says there; its other lines stay."""
+    marker = folder / MARKER
+    text = re.sub(r"(?m)^(# )?site = .*\n?", "", marker.read_text(encoding="utf-8"))
+    textfile.write_bytes(marker, f"{text}site = {json.dumps(site)}   # see `dlojz sites`\n".encode())
+
+
 def _write_marker(folder: Path, update: bool) -> None:
     marker = folder / MARKER
     if not marker.exists():

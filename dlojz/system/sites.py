@@ -446,6 +446,14 @@ def clusters(directives: Sequence[str] = ()) -> str:
 OWN_QUEUE = 'to use this machine\'s own queue instead, write site = "laptop" into workspace.toml'
 
 
+def own_queue() -> str:
+    """How to use this machine's own queue in place of Slurm, with the full path of the file to edit."""
+    if os.environ.get("DLOJZ_SITE"):
+        return "to use this machine's own queue instead, export DLOJZ_SITE=laptop"
+    here = _workspace()
+    return OWN_QUEUE.replace(workspace.MARKER, str(here / workspace.MARKER)) if here else OWN_QUEUE
+
+
 @functools.lru_cache(maxsize=4)
 def discovered(cluster: str = "") -> dict[str, Partition]:
     """What sinfo says of this cluster's partitions. The default partition comes first. Raises UsageError."""
@@ -458,12 +466,13 @@ def discovered(cluster: str = "") -> dict[str, Partition]:
     except OSError as error:
         raise UsageError(f"sinfo cannot be run here ({error.strerror}): use another site than slurm, see `dlojz sites`") from None
     except subprocess.TimeoutExpired:
-        raise UsageError(f"sinfo does not answer: the cluster's controller may be down; try again in a minute; {OWN_QUEUE}"
-                         ) from None
+        raise UsageError("sinfo does not answer: the cluster's controller may be down; try again in a minute; "
+                         f"{own_queue()}") from None
     if said.returncode:
         lines = [line.strip() for line in [*said.stderr.splitlines(), *said.stdout.splitlines()] if line.strip()]
         what = next((line for line in lines if re.match(r"\S+:? (error|fatal): ", line)), (lines or ["no message"])[-1])
-        raise UsageError(f"sinfo fails ({what[:200]}): the cluster's controller may be down; try again in a minute; {OWN_QUEUE}")
+        raise UsageError(f"sinfo fails ({what[:200]}): the cluster's controller may be down; try again in a minute; "
+                         f"{own_queue()}")
     return parse_sinfo(said.stdout)
 
 

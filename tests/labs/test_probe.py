@@ -13,7 +13,7 @@ import time
 import uuid
 
 import pytest
-from patience import patient
+from patience import LIMIT, patient
 
 from dlojz.labs import catalogue, checking, fences
 from dlojz.labs.checking import run_check
@@ -348,6 +348,16 @@ def test_the_helper_process_is_stopped_before_it_begins_a_run(tmp_path, nothing_
         with pytest.raises(session.HostLost, match="does not answer"):
             stopped.wait(run)
     assert not nothing_left()
+
+
+def test_last_words_name_the_file_of_an_error(tmp_path):
+    (tmp_path / "torch.py").write_text("\n\nraise RuntimeError('rubbish torch')\n")
+    said = subprocess.run([sys.executable, "-c", "import torch"], env=os.environ | {"PYTHONPATH": str(tmp_path)},
+                          capture_output=True, text=True, timeout=LIMIT).stderr
+    assert session.last_words(said) == f": RuntimeError: rubbish torch ({tmp_path}/torch.py, line 3)"
+    assert session.last_words(f"{said}Out of memory\nKilled\n") == ": Killed"
+    assert session.last_words("") == ""
+
 
 
 def test_the_kernel_is_killed(tmp_path, nothing_left):

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import secrets
 import select
 import shutil
@@ -37,6 +38,14 @@ ANSWER = 10.0  # seconds in which the host must say that a process that was ende
 ANSWER_BEGIN = 60.0  # seconds in which it must begin one: it forks them one after the other, on a machine that may be busy
 SILENT = "the process that runs the script does not answer (is it stopped, or the machine out of memory?)"
 TAIL = 20_000  # bytes of output that are kept
+
+
+def last_words(text: str) -> str:
+    """``: RuntimeError: … (FILE, line N)``: the last line that a process printed and, where that ends a traceback, the place of
+    the error: the torch that cannot be imported may not be the one that the reader thinks of."""
+    lines = text.strip().splitlines()
+    place = re.match(r'(?ms).*^  File "([^"\n]+)", line (\d+)[^\n]*\n(?: [^\n]*\n)*\S[^\n]*\Z', text.strip())
+    return f": {lines[-1]}{f' ({place[1]}, line {place[2]})' if place else ''}" if lines else ""
 
 
 class HostLost(Exception):
@@ -325,8 +334,7 @@ class Session:
         with contextlib.suppress(OSError):
             while select.select([self._host.stdout], [], [], 0.2)[0] and (data := os.read(self._host.stdout.fileno(), 1 << 20)):
                 self.output = (self.output + data)[-TAIL:]
-        lines = self.text().strip().splitlines()
-        return f"the process that runs the script is gone{': ' + lines[-1] if lines else ''}"
+        return f"the process that runs the script is gone{last_words(self.text())}"
 
     def text(self) -> str:
         """The end of what was printed."""
