@@ -63,6 +63,8 @@ def test_three_loops_do_the_same(monkeypatch):
     assert "a loop in Python" in text and "torch, 5 operations" in text
     monkeypatch.setattr(figures.shutil, "which", lambda name: None)
     assert "no C compiler here" in repr(figures.loops(count=1000, repeat=1))
+    smallest = torch.tensor(2.0**-133, dtype=torch.float64)
+    assert smallest.to(torch.bfloat16) > 0, "a library linked with -ffast-math flushes denormal numbers, for all of the kernel"
 
 
 def test_nothing_is_compiled_where_it_is_not_ready(monkeypatch):
