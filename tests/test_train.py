@@ -33,7 +33,7 @@ def python(*words, **more) -> subprocess.CompletedProcess:
 
 
 def test_the_script_can_be_read_in_one_sitting():
-    assert len(SCRIPT.read_text().splitlines()) <= 310
+    assert len(SCRIPT.read_text().splitlines()) <= 350
 
 
 @pytest.mark.parametrize("file", sorted(SCRIPT.parent.glob("*.py")), ids=lambda file: file.name)
@@ -85,11 +85,11 @@ def test_test_mode(training):
     assert [v["images"] for v in run.record.validations] == [10]  # five batches
 
 
-def test_a_first_update_that_the_scaler_skips_is_no_reason_to_warn(training):
+def test_an_update_that_the_scaler_skips_is_none_of_the_schedule_and_no_reason_to_warn(training):
     too_much = "import torch\ninit = torch.amp.GradScaler.__init__\n" \
                "torch.amp.GradScaler.__init__ = lambda self, device, **more: init(self, device, 2.0**120, **more)"
     run = training.run("run", "-e", 1, "--amp", "fp16", "--schedule", "onecycle", before=too_much)
-    assert run.err == "" and len({step["lr"] for step in run.record.steps}) == 6
+    assert run.err == "" and len(run.record.steps) == 6 and len({step["lr"] for step in run.record.steps}) == 1
 
 
 def test_random_data_validates_on_another_batch(training):

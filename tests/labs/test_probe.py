@@ -486,7 +486,7 @@ def test_another_file_is_broken(tmp_path, shared):
     (tmp_path / "optimizers.py").write_text("NAMES = SCHEDULES = ['sgd']\n\n\ndef default_lr(*_):\n    return 1 / 0\n")
     outcome = run_check("gpu", file.parent, PLENTY, shared)
     assert outcome.state == CANNOT_CHECK and "line 5 of optimizers.py" in outcome.message, outcome
-    assert f"`dlojz workspace {tmp_path}` puts a new one there" in outcome.message
+    assert "`dlojz reset optimizers --file` rewrites the file" in outcome.message
 
 
 def test_another_file_lacks_something(tmp_path, shared):

@@ -33,7 +33,8 @@ def prints(run, kits, fence):
         mine, wanted = printed(facts), printed(other)
         for line in wanted:
             if not any(agree(each, line) for each in mine):
-                found = next((each for each in mine if without_numbers(each) == without_numbers(line)), "nothing like it")
+                alike = [each for each in mine if without_numbers(each) == without_numbers(line)]
+                found = next((each for each in alike if form(each) == form(line)), (*alike, "nothing like it")[0])
                 return f"{facts.said} prints `{found.strip()}`, and the kit's `{line.strip()}`", fence
 
 
