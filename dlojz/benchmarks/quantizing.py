@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from ..system import machine, paths, suggest
-from .day2 import _rounded
+from .hardware import keep
 
 RESULTS = paths.PACKAGE.parent / "docs" / "results"
 REFERENCE = paths.PACKAGE / "reference"
@@ -347,17 +345,6 @@ def described(part: str, here: Here, rows: list[dict]) -> dict:
         told["versions"]["triton"] = triton.__version__
     date = time.strftime("%Y-%m-%d", time.gmtime())
     return {"suite": f"quantize_{part}", "date": date, "machine": hardware, "versions": told["versions"], "rows": rows}
-
-
-def keep(found: dict, folder: Path) -> Path:
-    """Writes a part's result as ``quantize_PART-1x-DEVICE.json``, one row a line, numbers with four figures."""
-    device = found["machine"].get("gpu") or f"{found['machine'].get('cores_allowed')} cores"
-    file = folder / f"{found['suite']}-1x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
-    head = {name: value for name, value in found.items() if name != "rows"}
-    rows = ",\n".join("  " + json.dumps(_rounded(row)) for row in found["rows"])
-    folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(head, indent=1).removesuffix("\n}") + ',\n "rows": [\n' + rows + "\n ]\n}\n")
-    return file
 
 
 def main(argv=None) -> int:
