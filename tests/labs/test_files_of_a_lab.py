@@ -340,11 +340,13 @@ def test_a_lost_fence_is_noted_with_its_file(here, session):
 def test_a_call_in_two_processes(tmp_path, session):
     (tmp_path / "sums.py").write_text("import torch.distributed as dist\n\ndef total(value):\n    dist.all_reduce(value)\n")
     (tmp_path / "calls.py").write_text(
-        "import torch\nimport torch.distributed as dist\n\ndef sums(module, note):\n    dist.init_process_group('gloo')\n"
-        "    value = torch.tensor(dist.get_rank() + 1)\n    module.total(value)\n    note('total', value=value.item())\n")
+        "import os\nimport torch\nimport torch.distributed as dist\ndef sums(module, note):\n"
+        "    dist.init_process_group('gloo')\n    value = torch.tensor(dist.get_rank() + 1)\n    module.total(value)\n"
+        "    note('total', value=value.item(), gpus=os.environ.get('CUDA_VISIBLE_DEVICES'))\n")
     session.begin(PLENTY)
     facts = Probe(session, tmp_path, "sums.py", tmp_path / "calls.py").call("sums.py", "sums", ranks=2)
     assert [rank.need("total").value for rank in facts.ranks] == [3, 3] and facts.completed
+    assert [rank.need("total").gpus for rank in facts.ranks] == ["", ""], "there may be one GPU for both of them"
 
 
 def test_a_call_is_named_as_the_check_says(tmp_path, session):

@@ -226,7 +226,7 @@ net.train(training)
 return found
 # <<< optimizers.finder
 
-# wrong: two copies that know nothing of each other · expect: 4 rates from 0.001 to 1: losses is .*as the updates so far have left the weights
+# wrong: two copies that know nothing of each other · expect: 4 rates from 0.001 to 1: losses is .*with the weights after those before
 # >>> optimizers.finder
 net, optimizer = copy.deepcopy(net), copy.deepcopy(optimizer)
 net.train()

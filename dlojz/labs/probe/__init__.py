@@ -70,7 +70,8 @@ class Probe:
         ``ranks``: how many processes, on the CPU, which find each other by gloo. ``observe``: which observers (all).
         ``options`` are theirs: ``gpus=N`` pretends that there are N GPUs, ``local_rank=N`` that srun started it as process
         N on its node, ``overflow_at=STEP`` makes the gradients of a step infinite, ``spy=["torch.compile"]`` notes calls,
-        ``resumed_at={"step": 2, "epoch": 1, "position": 0}`` lets it go on from there as if a checkpoint had said so.
+        ``resumed_at={"step": 2, "epoch": 1, "position": 0}`` lets it go on from there as if a checkpoint had said so,
+        ``on_cpu=True`` hides the machine's GPUs from a script that takes one where there is one.
         """
         request = self._request(switches, script, small, ranks, observe, solved, options)
         facts = self._start(request, self.copies.copy(request["solved"]))
@@ -107,8 +108,9 @@ class Probe:
         The function does something with what the trainee has written in ``module``, and notes what it finds with
         ``note("what", name=value, …)``: facts, which are read like those of a run. Both have a process of their own, under the
         same limits; an exception in the trainee's file is reported with its line. ``observe``: which observers watch it (none);
-        ``ranks`` and ``options`` as in `run`.
+        ``ranks`` and ``options`` as in `run`: several processes see no GPU (``on_cpu``), since there may be one for all of them.
         """
+        options = {"on_cpu": ranks > 1 and not options.get("gpus")} | options
         request = self._request("", script, False, ranks, observe, (), options) | {
             "call": [str(self.calls), function], "called": said or f"the check's use of `{script}`"}
         facts = self._start(request, self.copies.copy())

@@ -127,14 +127,19 @@ def _install(log: Log, names: list[str], options: dict):
 
 def _stand_in(options: dict) -> None:
     """Let the script believe that srun has started it as the process with this number on its node, though it runs alone; that a
-    checkpoint was loaded, though all is as at the beginning but the place from which it goes on; and let kernels be interpreted,
-    also where there is a GPU (`dlojz.training.blocks`)."""
+    checkpoint was loaded, though all is as at the beginning but the place from which it goes on; let kernels be interpreted, also
+    where there is a GPU (`dlojz.training.blocks`); and that there is no GPU."""
     if options.get("interpret"):
         os.environ["TRITON_INTERPRET"] = "1"
     if place := options.get("resumed_at"):
         from ...training import checkpoint, failures
 
         failures.to_resume, checkpoint.load = lambda *_: True, lambda *_: dict(place)
+    if options.get("on_cpu"):
+        import torch
+
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        torch.cuda.is_available = lambda: False
     rank = options.get("local_rank")
     if rank is not None:
         from ...training import distributed

@@ -6,8 +6,8 @@
 
 ``uneven=True``: the last batch that a loader gives to rank 1 is one image short, as where images cannot be split evenly.
 ``local_ranks=[…]``: each rank's number on its node; ``[0, 0]`` makes two nodes of one process each. ``slow_save=True``:
-torch.save takes a second, so that whoever reads the file too early finds none. ``on_cpu=True``: a script that takes a GPU where
-there is one finds none. Where GPUs are simulated (``gpus=N``), SyncBatchNorm is played by the batch norm of each process.
+torch.save takes a second, so that whoever reads the file too early finds none. Where GPUs are
+simulated (``gpus=N``), SyncBatchNorm is played by the batch norm of each process.
 """
 
 from __future__ import annotations
@@ -40,9 +40,6 @@ class Observer:
             self.install_slow()
         if local_ranks := options.get("local_ranks"):
             os.environ |= {"LOCAL_RANK": str(local_ranks[int(rank)]), "LOCAL_WORLD_SIZE": str(max(local_ranks) + 1)}
-        if options.get("on_cpu"):
-            os.environ["CUDA_VISIBLE_DEVICES"] = ""
-            torch.cuda.is_available = lambda: False
         if options.get("gpus"):
             nn.SyncBatchNorm.forward, nn.SyncBatchNorm._check_input_dim = nn.BatchNorm2d.forward, nn.BatchNorm2d._check_input_dim
 
