@@ -29,6 +29,7 @@ OURS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "
         "OLDPWD")
 PREFIX = "dlojz-check-"  # of a check's folder among the temporary files
 OWNER = ".owner.json"  # in it: whose it is
+GPU = Path("/dev/nvidiactl")  # where NVIDIA's driver is: asking torch would take as long as what is to be bounded
 START = 120.0  # seconds in which torch must be imported
 GUARD_EVERY = 0.1
 LOOKING = 30  # times what it takes to look at the memory of all processes of the machine, before that is done again
@@ -57,9 +58,10 @@ class Limits:
     """Of one check: ``seconds`` from the begin of its first run, or the end of its latest one, until the next run ends, and twice
     that where a run has several processes; bytes of ``memory`` of all at a time. Importing torch comes before; with it a check
     takes less than 20 seconds on a CPU. Time in which the runs are ready and do not even get one processor, since others use
-    them, does not count, up to BUSY times the seconds: a right answer is no wrong one because many check theirs at once."""
+    them, does not count, up to BUSY times the seconds: a right answer is no wrong one because many check theirs at once. Where
+    there is a GPU, starting CUDA and compiling a first kernel take seconds of their own."""
 
-    seconds: float = 15.0
+    seconds: float = field(default_factory=lambda: 30.0 if GPU.exists() else 15.0)
     memory: int = field(default_factory=lambda: _sensible_memory())
 
 
