@@ -4,10 +4,10 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from dlojz.labs.probe.observe.collectives import kind_of
 from dlojz.system.errors import UsageError
 from dlojz.training import checkpoint, records
 from dlojz.training.distributed import Processes, held
+from dlojz.training.sent import kind_of
 
 HOW = ("--accumulate", 2, "--clip-grad", 0.5, "--test")
 

@@ -12,10 +12,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from dlojz.labs.probe.observe.collectives import kind_of
 from dlojz.training import distributed
+from dlojz.training.sent import Sent
 
 WIDTH, VOCABULARY, BLOCKS, ROWS, LENGTH = 16, 24, 4, 8, 6
 
@@ -49,32 +48,15 @@ class Net(nn.Module):
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
         self.head.weight = self.embedding.weight
 
+    def gathered(self, kind):
+        if kind == "all_gather":
+            self.seen.append(("gathered", None))
+
     def forward(self, tokens):
         x, turn = self.embedding(tokens[:, :-1]), torch.linspace(0.5, 1.5, WIDTH)
         for block in self.blocks:
             x = block(x, turn)
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1).float(), tokens[:, 1:].flatten())
-
-
-class Sent(TorchDispatchMode):
-    """Counts collectives by kind, with their bytes and types; notes gathers in ``seen``."""
-
-    def __init__(self, seen=None):
-        super().__init__()
-        self.found, self.seen = [], seen
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        if kind := kind_of(function):
-            given = [each for each in torch.utils._pytree.tree_leaves(args) if isinstance(each, torch.Tensor)]
-            self.found.append((kind, max((each.nbytes for each in given), default=0), str(given[0].dtype).removeprefix("torch.")))
-            if kind == "all_gather" and self.seen is not None:
-                self.seen.append(("gathered", None))
-        return function(*args, **(kwargs or {}))
-
-    def facts(self) -> dict:
-        return {kind: {"count": len(some), "largest": max(size for _, size, _ in some), "dtype": some[0][2]}
-                for kind in ("all_gather", "reduce_scatter", "all_reduce")
-                if (some := [each for each in self.found if each[0] == kind])}
 
 
 def tokens(step, part=True):
@@ -191,7 +173,7 @@ def early(sharding, note):
         sharding.prefetch(net, ahead)
         train(net, adam(net), 0)  # the order of blocks is known from here on
         net.seen.clear()
-        with Sent(net.seen):
+        with Sent(net.gathered):
             loss = net(tokens(1))
             net.seen.append(("turns", None))
             loss.backward()

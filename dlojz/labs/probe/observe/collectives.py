@@ -28,6 +28,7 @@ from torch import nn
 from torch.distributed import distributed_c10d
 from torch.nn.parallel import DistributedDataParallel
 
+from ....training.sent import kind_of
 from ..modes import tensors
 
 COMPARED = {
@@ -35,16 +36,6 @@ COMPARED = {
     "group.made": ("backend", "world_size", "rank"),
     "collective": ("kind", "bytes", "dtype", "inside"),
 }
-KINDS = {
-    "allreduce_": "all_reduce", "allreduce_coalesced_": "all_reduce", "broadcast_": "broadcast", "reduce_": "reduce",
-    "allgather_": "all_gather", "_allgather_base_": "all_gather", "allgather_coalesced_": "all_gather",
-    "allgather_into_tensor_coalesced_": "all_gather", "gather_": "gather", "scatter_": "scatter",
-    "reduce_scatter_": "reduce_scatter", "_reduce_scatter_base_": "reduce_scatter",
-    "reduce_scatter_tensor_coalesced_": "reduce_scatter", "alltoall_": "all_to_all", "alltoall_base_": "all_to_all",
-    "monitored_barrier_": "barrier", "recv_": "recv",
-}
-FUNCTIONAL = {"all_reduce": "all_reduce", "all_gather_into_tensor": "all_gather", "reduce_scatter_tensor": "reduce_scatter",
-              "all_to_all_single": "all_to_all", "broadcast": "broadcast"}  # with and without _coalesced, and _ where in place
 RESULT_FIRST = ("all_gather", "gather", "scatter", "reduce_scatter", "all_to_all")  # what is put in comes second
 WAIT = 10.0  # seconds
 CALLS = ("all_reduce", "broadcast", "reduce", "barrier", "monitored_barrier", "all_gather", "all_gather_into_tensor", "gather",
@@ -52,16 +43,6 @@ CALLS = ("all_reduce", "broadcast", "reduce", "barrier", "monitored_barrier", "a
          "gather_object", "broadcast_object_list", "scatter_object_list", "all_gather_single", "reduce_scatter_single")  # two
 # newer names of those with tensor
 FORWARD = nn.Module._call_impl.__code__
-
-
-def kind_of(operation) -> str:
-    """Which collective an operator of torch is: c10d's, or a functional one, as a DTensor calls it. Empty for all others."""
-    name = operation.overloadpacket.__name__
-    if operation.namespace == "c10d":
-        return KINDS.get(name, name)
-    if operation.namespace in ("_c10d_functional", "_c10d_functional_autograd"):
-        return FUNCTIONAL.get(name.removesuffix("_").removesuffix("_coalesced"), "")
-    return ""
 
 
 class Observer:
