@@ -184,7 +184,8 @@ def clock(device) -> float:
 
 # ----------------------------------------------------------------------------------------------------------------- parts
 def links(args, device):
-    """An all-reduce over all processes, from 256 bytes on: the median of its times, each that of the slowest process."""
+    """An all-reduce over all processes, from 256 bytes on. Each time is that of the slowest process; of all times the lower
+    quartile: what other programs do to the rest is not the link's."""
     size = 256
     while size <= args.largest:
         numbers = torch.ones(size // 4, device=device)
@@ -200,7 +201,7 @@ def links(args, device):
                 break
         took = torch.tensor(times, device=device)
         dist.all_reduce(took, dist.ReduceOp.MAX)
-        yield {"bytes": size, "seconds": statistics.median(took.tolist()), "times": len(times)}
+        yield {"bytes": size, "seconds": statistics.quantiles(took.tolist())[0], "times": len(times)}
         size *= 4
 
 
@@ -306,6 +307,7 @@ def pipeline(args, device):
     rank, world = dist.get_rank(), dist.get_world_size()
     layers, log = 2 * world, []
     numbers = torch.Generator().manual_seed(1)
+    alone = working_alone(args, device, layers // world)
     x, y = (torch.randn(args.microbatches * args.rows, args.width, generator=numbers).to(device) for _ in range(2))
     for name, chunks in SCHEDULES.items():
         kind = getattr(pipelining, f"Schedule{name}", None)
@@ -342,12 +344,25 @@ def pipeline(args, device):
             "spans": spans if args.wait else [], "losses": [one.item() for one in losses],
             "gradient": apart(*zip(*weights))})
         means = [sum(one["losses"]) / args.microbatches for one in found if one["losses"]]
-        work = args.microbatches * layers / world * 3 * args.wait / 1000
+        work = 3 * args.wait / 1000 * args.microbatches * layers / world if args.wait else alone
         yield {"schedule": name, "chunks": chunks, "stages": stages, "microbatches": args.microbatches, "wait": args.wait / 1000,
                "layers": layers, "seconds": best, "loss": abs(means[0] / loss.item() - 1),
                "gradient": max(one["gradient"] for one in found),
-               "bubble": max(0.0, 1 - work / best) if work else None, "spans": [one["spans"] for one in found],
+               "bubble": max(0.0, 1 - work / best), "spans": [one["spans"] for one in found],
                "orders": orders_of(schedule, world)}
+
+
+def working_alone(args, device, layers):
+    """Seconds that a device's own layers take for all microbatches of a step, where nothing is sent and nobody waits."""
+    net = nn.Sequential(*(Layer(args.width, 0.0, []) for _ in range(layers))).to(device)
+    x = torch.randn(args.rows, args.width, device=device, requires_grad=True)
+    times = []
+    for _ in range(3 if not args.wait else 0):
+        begun = clock(device)
+        for _ in range(args.microbatches):
+            net(x).sum().backward()
+        times.append(clock(device) - begun)
+    return min(times, default=0.0)
 
 
 def orders_of(schedule, world):

@@ -1,12 +1,290 @@
-# right: TODO: written in a different way
+# right: written in a different way
+# >>> parallelism.fit
+n = len(sizes)
+w = [1 / took**2 for took in seconds]
+a = sum(w)
+b = sum(one * size for one, size in zip(w, sizes))
+c = sum(one * size**2 for one, size in zip(w, sizes))
+p = sum(one * took for one, took in zip(w, seconds))
+q = sum(one * size * took for one, size, took in zip(w, sizes, seconds))
+determinant = a * c - b * b
+return (p * c - q * b) / determinant, determinant / (a * q - b * p)
+# <<< parallelism.fit
+# >>> parallelism.sums
+class Copied(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        total = grad.contiguous().clone()
+        dist.all_reduce(total, op=dist.ReduceOp.SUM, group=ctx.group)
+        return total, None
+
+
+class Summed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, group):
+        total = x.detach().clone()
+        work = dist.all_reduce(total, group=group, async_op=True)
+        work.wait()
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.clone(), None
+# <<< parallelism.sums
+# >>> parallelism.split
+size = up.out_features // dist.get_world_size(group)
+mine = slice(dist.get_rank(group) * size, (dist.get_rank(group) + 1) * size)
+with torch.no_grad():
+    self.up = nn.Parameter(up.weight[mine].clone())
+    self.up_bias = nn.Parameter(up.bias[mine].clone())
+    self.down = nn.Parameter(down.weight[:, mine].clone())
+    self.bias = nn.Parameter(down.bias.clone())
+# <<< parallelism.split
+# >>> parallelism.forward
+hidden = F.gelu(Copied.apply(x, self.group) @ self.up.T + self.up_bias)
+return Summed.apply(hidden @ self.down.T, self.group) + self.bias
+# <<< parallelism.forward
+# >>> parallelism.simulate
+done, at = {}, [0] * len(orders)
+while any(place < len(order) for place, order in zip(at, orders)):
+    ready = []
+    for device, order in enumerate(orders):
+        before = needs(order[at[device]], stages) if at[device] < len(order) else [None]
+        if all(action in done for action in before):
+            own = [order[at[device] - 1]] if at[device] else []
+            ready.append((max([0.0, *(done[action][1] for action in own + before)]), device))
+    if not ready:
+        raise ValueError("no device can go on")
+    begin, device = min(ready)
+    action = orders[device][at[device]]
+    done[action] = (begin, begin + seconds[action[0]])
+    at[device] += 1
+return done
+# <<< parallelism.simulate
+
+# right: in two passes
+# >>> parallelism.one_f_one_b
+ahead = devices - device - 1
+order, backward = [], 0
+for batch in range(microbatches):
+    order.append(("F", device, batch))
+    if batch >= ahead:
+        order.append(("B", device, backward))
+        backward += 1
+while backward < microbatches:
+    order.append(("B", device, backward))
+    backward += 1
+return order
+# <<< parallelism.one_f_one_b
+# >>> parallelism.bubble
+total = sum(seconds)
+idle = {"gpipe": total, "1f1b": total, "interleaved": total / chunks, "zero_bubble": total - 2 * seconds[2]}[schedule]
+return (devices - 1) * idle / ((devices - 1) * idle + microbatches * total)
+# <<< parallelism.bubble
+# >>> parallelism.ring
+rank, world = dist.get_rank(group), dist.get_world_size(group)
+results, sums = [], []
+for turn in range(world):
+    source = (rank - turn) % world
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    if causal and source == rank:
+        scores = scores + torch.full_like(scores, -math.inf).triu(1)
+    elif causal and source > rank:
+        scores = scores - 1e30
+    sums.append(scores.logsumexp(-1, keepdim=True))
+    results.append(scores.softmax(-1) @ v)
+    if turn + 1 < world:
+        k, v = Passed.apply(torch.stack((k, v)), group).unbind()
+weights = torch.stack(sums).softmax(0)
+return (weights * torch.stack(results)).sum(0)
+# <<< parallelism.ring
+# >>> parallelism.two
+ranks = torch.arange(dist.get_world_size()).view(-1, tensor)
+mesh = dist.device_mesh.DeviceMesh(device_type, ranks, mesh_dim_names=("shard", "tensor"))
+parallelize_module(net, mesh["tensor"], plan)
+for block in reversed(net.blocks):
+    fully_shard(block, mesh=mesh["shard"])
+fully_shard(net, mesh=mesh["shard"])
+return mesh
+# <<< parallelism.two
+# >>> parallelism.choose
+own = min(node, gpus)
+one_node = gpus <= node
+way = "no"
+if rows * own >= gpus and 16 * parameters / gpus + row / own <= memory:
+    way = "shard x tensor" if fast or one_node else "pipeline x tensor"
+if rows >= gpus:
+    if 16 * parameters / own + row <= memory:
+        way = "shard in nodes"
+    if (fast or one_node) and 16 * parameters / gpus + row <= memory:
+        way = "shard"
+    if 16 * parameters + row <= memory:
+        way = "replicate"
+return way
+# <<< parallelism.choose
+
+# wrong: the bias in each process's part of the sum · expect: plus the last bias once more(.|\n)*a bias must come once
+# >>> parallelism.forward
+x = Copied.apply(x, self.group)
+x = F.gelu(F.linear(x, self.up, self.up_bias))
+return Summed.apply(F.linear(x, self.down, self.bias), self.group)
+# <<< parallelism.forward
+
+# wrong: rows of both weights · expect: `down` has the shape \[3, 12\](.|\n)*half of the hidden numbers(.|\n)*parallelism.split
+# >>> parallelism.split
+rank, world = dist.get_rank(group), dist.get_world_size(group)
+self.up, self.up_bias, self.down = (nn.Parameter(each.detach().chunk(world, 0)[rank].clone())
+                                    for each in (up.weight, up.bias, down.weight))
+self.bias = nn.Parameter(down.bias.detach().clone())
+# <<< parallelism.split
+
+# wrong: the gradient of x not summed · expect: the gradient of x differs(.|\n)*the sum of what all processes(.|\n)*parallelism.forward
+# >>> parallelism.forward
+x = F.gelu(F.linear(x, self.up, self.up_bias))
+return Summed.apply(F.linear(x, self.down), self.group) + self.bias
+# <<< parallelism.forward
+
+# wrong: summed in both directions · expect: the gradient of (x|`up`) differs(.|\n)*parallelism.sums
+# >>> parallelism.sums
+class Copied(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        grad = grad.clone()
+        dist.all_reduce(grad, group=ctx.group)
+        return grad, None
+
+
+class Summed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        x = x.clone()
+        dist.all_reduce(x, group=group)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        grad = grad.clone()
+        dist.all_reduce(grad, group=ctx.group)
+        return grad, None
+# <<< parallelism.sums
+
+# wrong: absolute errors · expect: 10 messages beside a line: (.|\n)*the least sum of squares(.|\n)*parallelism.fit
 # >>> parallelism.fit
 sizes, seconds = (torch.as_tensor(numbers, dtype=torch.float64) for numbers in (sizes, seconds))
-equations = torch.stack((1 / seconds, sizes / seconds), dim=1)
-latency, per_byte = torch.linalg.lstsq(equations, torch.ones_like(seconds)[:, None]).solution.flatten().tolist()
+equations = torch.stack((torch.ones_like(sizes), sizes), dim=1)
+latency, per_byte = torch.linalg.lstsq(equations, seconds[:, None]).solution.flatten().tolist()
 return latency, 1 / per_byte
 # <<< parallelism.fit
 
-# wrong: TODO: a mistake that people make · expect: TODO: what the message of the check says
-# >>> parallelism.fit
-pass
-# <<< parallelism.fit
+# wrong: as many forwards first on all devices · expect: device \d of \d, \d microbatches: (.|\n)*one forward for each device behind it
+# >>> parallelism.one_f_one_b
+first = min(microbatches, devices - 1)
+order = [("F", device, batch) for batch in range(first)]
+for batch in range(microbatches - first):
+    order += [("F", device, first + batch), ("B", device, batch)]
+return order + [("B", device, batch) for batch in range(microbatches - first, microbatches)]
+# <<< parallelism.one_f_one_b
+
+# wrong: devices are not waited for · expect: GPipe: (.|\n)*when its device is free(.|\n)*parallelism.simulate
+# >>> parallelism.simulate
+times, left = {}, [list(order) for order in orders]
+while any(left):
+    before = len(times)
+    for waiting in left:
+        while waiting and all(need in times for need in needs(waiting[0], stages)):
+            action = waiting.pop(0)
+            begin = max([0.0, *(times[need][1] for need in needs(action, stages))])
+            times[action] = begin, begin + seconds[action[0]]
+    if len(times) == before:
+        raise ValueError("stuck")
+return times
+# <<< parallelism.simulate
+
+# wrong: neighbours share the shards · expect: the mesh is \[\[0, 2\], \[1, 3\]\](.|\n)*neighbours share a layer
+# >>> parallelism.two
+ranks = torch.arange(dist.get_world_size()).view(tensor, -1).T
+mesh = dist.device_mesh.DeviceMesh(device_type, ranks.contiguous(), mesh_dim_names=("shard", "tensor"))
+parallelize_module(net, mesh["tensor"], plan)
+for module in (*net.blocks, net):
+    fully_shard(module, mesh=mesh["shard"])
+return mesh
+# <<< parallelism.two
+
+# wrong: all keys gathered · expect: collectives that give it the keys and values of all(.|\n)*parallelism.ring
+# >>> parallelism.ring
+import torch.distributed.nn.functional as together
+
+rank, world = dist.get_rank(group), dist.get_world_size(group)
+k, v = (torch.cat(list(together.all_gather(each)), 2) for each in (k, v))
+scores = q @ k.mT / math.sqrt(q.shape[-1])
+if causal:
+    rows = torch.arange(q.shape[2]) + rank * q.shape[2]
+    scores = scores.masked_fill(torch.arange(k.shape[2]) > rows[:, None], -math.inf)
+return scores.softmax(-1) @ v
+# <<< parallelism.ring
+
+# wrong: masked by places in the part · expect: causal=True(.|\n)*the result differs by(.|\n)*up to its own(.|\n)*parallelism.ring
+# >>> parallelism.ring
+rank, world = dist.get_rank(group), dist.get_world_size(group)
+total, result, both = 0.0, torch.zeros_like(q), torch.stack((k, v))
+for turn in range(world):
+    scores = q @ both[0].mT / math.sqrt(q.shape[-1])
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -math.inf)
+    weights = scores.exp()
+    total, result = total + weights.sum(-1, keepdim=True), result + weights @ both[1]
+    if turn < world - 1:
+        both = Passed.apply(both, group)
+return result / total
+# <<< parallelism.ring
+
+# wrong: the sums of parts not rescaled · expect: the result differs by(.|\n)*rows of softmax over all tokens(.|\n)*parallelism.ring
+# >>> parallelism.ring
+world = dist.get_world_size(group)
+result, both = 0.0, torch.stack((k, v))
+for turn in range(world):
+    result = result + F.scaled_dot_product_attention(q, both[0], both[1], is_causal=causal and turn == 0) / world
+    if turn < world - 1:
+        both = Passed.apply(both, group)
+return result
+# <<< parallelism.ring
+
+# wrong: cut backward passes as if they were whole · expect: zero_bubble, 4 devices(.|\n)*idle time / (.|\n)*parallelism.bubble
+# >>> parallelism.bubble
+idle = (devices - 1) * sum(seconds) / chunks
+return idle / (idle + microbatches * sum(seconds))
+# <<< parallelism.bubble
+
+# wrong: the rest of the net not sharded · expect: holds 100% of `first.weight`(.|\n)*takes what is left
+# >>> parallelism.two
+mesh = init_device_mesh(device_type, (dist.get_world_size() // tensor, tensor), mesh_dim_names=("shard", "tensor"))
+parallelize_module(net, mesh["tensor"], plan)
+for block in net.blocks:
+    fully_shard(block, mesh=mesh["shard"])
+return mesh
+# <<< parallelism.two
+
+# wrong: rows are not counted · expect: fewer rows than GPUs(.|\n)*the first way in the docstring
+# >>> parallelism.choose
+state, near, own = 16 * parameters, fast or gpus <= node, min(node, gpus)
+if state + row <= memory:
+    return "replicate"
+if near and state / gpus + row <= memory:
+    return "shard"
+if state / own + row <= memory:
+    return "shard in nodes"
+if state / gpus + row / own <= memory:
+    return "shard x tensor" if near else "pipeline x tensor"
+return "no"
+# <<< parallelism.choose

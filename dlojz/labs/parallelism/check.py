@@ -54,7 +54,8 @@ def by_tensor(run):
         back = rank.need("backward")
         expect(back.kept, saw=f"{who}: the layers that `TensorMLP` was given have changed", expected="they stay as they are",
                look="parallelism.split")
-        expect(back.inputs < GRADIENT, saw=f"{who}: the gradient of x differs by {back.inputs:.2g} of its largest number", expected="the sum of what all processes' parts say of x", look="parallelism.sums")
+        expect(back.inputs < GRADIENT, saw=f"{who}: the gradient of x differs by {back.inputs:.2g} of its largest number",
+               expected="the sum of what all processes' parts say of x", look="parallelism.sums")
         counted(back.sums, f"{who}: backward", "as large as x", "parallelism.sums")
         for name, off in back.parts.items():
             expect(off < GRADIENT, saw=f"{who}: the gradient of `{name}` differs by {off:.2g} of its largest number",
