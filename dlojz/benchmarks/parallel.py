@@ -82,7 +82,7 @@ def _of_links(rows: list[dict]) -> tuple[list, list]:
 def _of_training(rows: list[dict]) -> tuple[list, list]:
     head = ["way", "loss differs by", "gradients by", "of the parameters", "sent forward", "backward", "ms"]
     return head, [(row["way"], f"{row['loss']:.0e}", f"{row['gradient']:.0e}", f"{row['held'] / row['parameters']:.0%}",
-                   _sent(row["forward"]), _sent(row["backward"]), f"{row['seconds'] * 1e3:.1f}") for row in rows]
+                   _sent(row["sent_forward"]), _sent(row["sent_backward"]), f"{row['seconds'] * 1e3:.1f}") for row in rows]
 
 
 def _of_pipeline(rows: list[dict]) -> tuple[list, list]:

@@ -149,7 +149,7 @@ x = F.gelu(F.linear(x, self.up, self.up_bias))
 return Summed.apply(F.linear(x, self.down), self.group) + self.bias
 # <<< parallelism.forward
 
-# wrong: summed in both directions · expect: the gradient of (x|`up`) differs(.|\n)*parallelism.sums
+# wrong: summed in both directions · expect: `Summed` of 1 on rank 0 and 2 on rank 1(.|\n)*the gradient 30(.|\n)*10(.|\n)*parallelism.sums
 # >>> parallelism.sums
 class Copied(torch.autograd.Function):
     @staticmethod

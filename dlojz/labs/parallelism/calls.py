@@ -99,8 +99,14 @@ def begun():
 
 
 def tensor(module, note):
-    """`TensorMLP` beside both of its layers in one process."""
+    """`Copied` and `Summed` alone, then `TensorMLP` beside both of its layers in one process."""
     rank, world = begun()
+    for name in ("Copied", "Summed"):
+        x = torch.full((2,), 1.0 + rank, dtype=torch.float64, requires_grad=True)
+        y = getattr(module, name).apply(x, None)
+        given = y.tolist()
+        y.backward(torch.full_like(y, 10.0 * (1 + rank)))
+        note("sum", name=name, forward=given[0], backward=x.grad[0].item(), kept=x.tolist() == [1.0 + rank] * 2)
     torch.manual_seed(1)
     up, down = nn.Linear(WIDTH, HIDDEN).double(), nn.Linear(HIDDEN, WIDTH).double()
     x, target = torch.randn(2, 4, 3, WIDTH, dtype=torch.float64)
@@ -112,8 +118,7 @@ def tensor(module, note):
     with Sent() as forward:
         y = net(mine)
     more = y - right - (world - 1) * down.bias
-    note("forward", apart=apart(y, right), bias_again=more.abs().max().item() < 1e-9, sums=_sums(forward, y),
-         sent=sum(size for _, size, _ in forward.found))
+    note("forward", apart=apart(y, right), bias_again=more.abs().max().item() < 1e-9, sums=_sums(forward, y))
     F.mse_loss(right, target).backward()
     with Sent() as backward:
         F.mse_loss(y, target).backward()

@@ -39,6 +39,13 @@ def check(probe):
 
 def by_tensor(run):
     for number, rank in enumerate(run.ranks):
+        for name, forward, backward in (("Copied", 1 + number, 30), ("Summed", 3, 10 * (1 + number))):
+            who = f"`{name}` of 1 on rank 0 and 2 on rank 1, with the gradients 10 and 20: rank {number}"
+            one = rank.need("sum", name=name)
+            expect(one.kept, saw=f"{who}: x itself has changed", expected="a new tensor", look="parallelism.sums")
+            expect(one.forward == forward, saw=f"{who} gets {one.forward:g}", expected=f"{forward}", look="parallelism.sums")
+            expect(one.backward == backward, saw=f"{who} gets the gradient {one.backward:g}", expected=f"{backward}",
+                   look="parallelism.sums")
         who = f"rank {number} of 2, width 6, hidden 12"
         shapes, right = rank.need("parts").shapes, {"up": [6, 6], "up_bias": [6], "down": [6, 6], "bias": [6]}
         for name in right:
@@ -50,16 +57,16 @@ def by_tensor(run):
                expected="each process adds something to the sum; a bias must come once", look="parallelism.forward")
         expect(one.apart < LOSS, saw=f"{who}: the result differs from one process's by {one.apart:.2g} of its largest number",
                expected="the same: all processes' parts of the hidden numbers, summed", look="parallelism.forward")
-        counted(one.sums, f"{who}: forward", "as large as the result", "parallelism.sums")
+        counted(one.sums, f"{who}: forward", "as large as the result", "parallelism.forward")
         back = rank.need("backward")
         expect(back.kept, saw=f"{who}: the layers that `TensorMLP` was given have changed", expected="they stay as they are",
                look="parallelism.split")
         expect(back.inputs < GRADIENT, saw=f"{who}: the gradient of x differs by {back.inputs:.2g} of its largest number",
-               expected="the sum of what all processes' parts say of x", look="parallelism.sums")
-        counted(back.sums, f"{who}: backward", "as large as x", "parallelism.sums")
+               expected="the sum of what all processes' parts say of x", look="parallelism.forward")
+        counted(back.sums, f"{who}: backward", "as large as x", "parallelism.forward")
         for name, off in back.parts.items():
             expect(off < GRADIENT, saw=f"{who}: the gradient of `{name}` differs by {off:.2g} of its largest number",
-                   expected=f"this process's part, number {number}, of what one process has", look="parallelism.sums")
+                   expected=f"this process's part, number {number}, of what one process has", look="parallelism.split")
 
 
 def counted(sums, said, like, look):

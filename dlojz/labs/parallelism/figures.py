@@ -75,7 +75,7 @@ def ways(job, *parts: str) -> View:
     """What each way of splitting held, sent and computed, beside one process: the rows of ``parts`` (``tensor``, ``two``)."""
     head = ["way", "loss differs by", "gradients by", "holds", "sent forward", "sent backward", "seconds per step"]
     cells = [[row["way"], f"{row['loss']:.1e}", f"{row['gradient']:.1e}", words.share(row["held"] / row["parameters"]),
-              _sent(row["forward"]), _sent(row["backward"]), words.seconds(row["seconds"])]
+              _sent(row["sent_forward"]), _sent(row["sent_backward"]), words.seconds(row["seconds"])]
              for part in parts for row in rows(job, part)]
     title = "beside one process"
     note = ("Differences: of the loss in three steps, and of the first gradients, as a fraction of the largest number. float32 "
@@ -158,7 +158,7 @@ def _idle(times: dict, batches: int) -> str:
 def pipelines(*jobs) -> View:
     """The same schedules as torch runs them: the bubble by your formula, by your `simulate` with torch's orders, measured."""
     module = yours()
-    head = ["schedule", "devices", "stages", "formula", "simulated", "measured", "seconds", "loss differs by", "gradients by"]
+    head = ["schedule", "devices", "stages", "formula", "simulated", "measured", "step", "loss differs by", "gradients by"]
     cells, bars = [], []
     for row in (row for job in jobs for row in rows(job, "pipeline")):
         if "seconds" not in row:
@@ -174,8 +174,8 @@ def pipelines(*jobs) -> View:
                       words.share(row["bubble"]), words.seconds(row["seconds"]), f"{row['loss']:.1e}", f"{row['gradient']:.1e}"])
         bars.append((f"{row['schedule']}, {devices} devices", row["bubble"] * 100))
     title = "what of a step is not work"
-    note = ("Measured is simulated, plus what sending and the host take. torch has no order to show for GPipe and 1F1B: those "
-            "simulated are yours. Differences: beside one process.")
+    note = ("Measured is simulated, plus what sending and the host take. Simulated are torch's orders, and for GPipe and 1F1B "
+            "those of parallelism.py. Differences: beside one process.")
     return View(title, "\n".join([title, table(head, cells), note]),
                 headline(title.capitalize()) + charts.bars(bars, unit="%").html() + table_html(head, cells) + quiet(note))
 
