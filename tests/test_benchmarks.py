@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import torch
 
-from dlojz.benchmarks import compiling, day2, day3, hardware, ladder, quantizing, runs
+from dlojz.benchmarks import compiling, day2, day3, hardware, ladder, parallel, quantizing, runs
 from dlojz.labs.memory import figures as memory_figures
 from dlojz.labs.optimizers import updates
 from dlojz.system import paths
@@ -169,6 +169,28 @@ def test_the_hardware_is_measured_with_small_sizes(tmp_path, capsys):
     with pytest.raises(SystemExit):
         hardware.main(["peak"])
     assert "did you mean 'peaks'?" in capsys.readouterr().err
+
+
+# --- day 4: ways of splitting ---------------------------------------------------------------------------------------------
+
+
+def test_the_page_on_ways_of_splitting_says_what_is_kept():
+    text = parallel.PAGE.read_text()
+    assert parallel.page(text, day2.RESULTS) == text, "python -m dlojz.benchmarks.parallel --page"
+    assert {parallel.PREFIX + part for part in parallel.PARTS} == {suite for _, suite, _ in day2.MARK.findall(text)}
+
+
+@pytest.mark.slow
+def test_links_are_measured_and_what_fails_is_said(tmp_path, capsys):
+    assert parallel.main(["links", "--device", "cpu", "--tiny", "--out", str(tmp_path)]) == 0
+    found = json.loads(next(tmp_path.glob("parallel_links-2x-*.json")).read_text())
+    assert [row["bytes"] for row in found["rows"]] == [256, 1024, 4096] and found["backend"] == "gloo"
+    assert len(parallel.table(found).splitlines()) == 7
+    assert parallel.main(["links", "--device", "cpu", "--tiny", "--limit", "0.2", "--out", str(tmp_path / "none")]) == 1
+    assert capsys.readouterr().err == "links: not done after 0.2 s\n" and not (tmp_path / "none").exists()
+    with pytest.raises(SystemExit):
+        parallel.main(["link"])
+    assert "did you mean 'links'?" in capsys.readouterr().err
 
 
 def test_each_suite_names_its_trials():

@@ -73,9 +73,9 @@ def inside(width: int = 8192, tokens: int = 8192, gpus: int = 8) -> View:
 # -------------------------------------------------------------------------------------------------------------- one way
 def ways(job, *parts: str) -> View:
     """What each way of splitting held, sent and computed, beside one process: the rows of ``parts`` (``tensor``, ``two``)."""
-    head = ["way", "loss differs by", "gradients by", "holds", "sent forward", "sent backward", "seconds per step"]
+    head = ["way", "loss differs by", "gradients by", "holds", "sent forward", "sent backward"]
     cells = [[row["way"], f"{row['loss']:.1e}", f"{row['gradient']:.1e}", words.share(row["held"] / row["parameters"]),
-              _sent(row["sent_forward"]), _sent(row["sent_backward"]), words.seconds(row["seconds"])]
+              _sent(row["sent_forward"]), _sent(row["sent_backward"])]
              for part in parts for row in rows(job, part)]
     title = "beside one process"
     note = ("Differences: of the loss in three steps, and of the first gradients, as a fraction of the largest number. float32 "
@@ -214,8 +214,8 @@ def decisions(rows: int = 256) -> View:
 
 def _sent(facts: dict) -> str:
     kinds = {kind: one for kind, one in facts.items() if kind != "recv"}
-    said = (f"{one['count']} {kind.replace('_', '-')}, {_bytes(one['bytes'])}" for kind, one in kinds.items())
-    return ", ".join(said) or "nothing"
+    said = " + ".join(f"{one['count']} {kind.replace('_', '-')}" for kind, one in kinds.items())
+    return f"{said}: {_bytes(sum(one['bytes'] for one in kinds.values()))}" if said else "nothing"
 
 
 def _bytes(value: float) -> str:
