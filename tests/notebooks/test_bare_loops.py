@@ -29,6 +29,7 @@ PRINTED = {
     "memory": r"the same loss: True with a gradient for 4\n",
     "quantize": r"3\.9 times fewer bytes, results change by less than 2 %: True\n",
     "fsdp": r"rank 0 holds 544 of 1088 parameters\n\n",
+    "parallelism": r"32 of 64 hidden numbers here, the loss of one process: True\n\n",
     "augmentation": r"the rows of labels add up to \[1\.0\]\n",
     "kernels": r"right to 12 digits: True\n",
     "roofline": r"batch 512: 410 FLOP per byte, .* by arithmetic\nbatch 1: 1 FLOP per byte, .* by memory\n",
@@ -52,8 +53,10 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("lab", [pytest.param(lab, marks=[pytest.mark.slow] if lab.startswith(("ddp", "fsdp")) else [])
-                                 for lab in PRINTED])
+PROCESSES = ("ddp", "ddp_advanced", "fsdp", "parallelism")  # loops that start several
+
+
+@pytest.mark.parametrize("lab", [pytest.param(lab, marks=[pytest.mark.slow] if lab in PROCESSES else []) for lab in PRINTED])
 def test_prints_what_the_lab_is_about(lab, tmp_path, one_thread):
     found = harness.bare_loop(notebooks.read(notebook_of(lab)))
     assert found, f"the notebook of {lab} has no bare loop"
