@@ -288,3 +288,20 @@ if state / gpus + row / own <= memory:
     return "shard x tensor" if near else "pipeline x tensor"
 return "no"
 # <<< parallelism.choose
+
+# wrong: masked parts skipped, so that their gradients do not go round · expect: causal=True(.|\n)*the gradient of k differs(.|\n)*each part has taken part
+# >>> parallelism.ring
+rank, world = dist.get_rank(group), dist.get_world_size(group)
+results, sums, both = [], [], torch.stack((k, v))
+for turn in range(world):
+    source = (rank - turn) % world
+    if source <= rank or not causal:
+        scores = q @ both[0].mT / math.sqrt(q.shape[-1])
+        if causal and turn == 0:
+            scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -math.inf)
+        sums.append(scores.logsumexp(-1, keepdim=True))
+        results.append(scores.softmax(-1) @ both[1])
+    if turn < world - 1:
+        both = Passed.apply(both, group)
+return (torch.stack(sums).softmax(0) * torch.stack(results)).sum(0)
+# <<< parallelism.ring

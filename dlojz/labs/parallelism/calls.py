@@ -45,6 +45,20 @@ def orders():
         [[("F", 0, 0), ("F", 2, 0), ("B", 2, 0), ("B", 0, 0)], [("F", 1, 0), ("F", 3, 0), ("B", 3, 0), ("B", 1, 0)]], whole)
 
 
+def said(module):
+    """`simulate`, with its result in words."""
+    kinds = {"F": "forward", "B": "backward", "I": "the gradient of inputs", "W": "the gradient of weights"}
+
+    def simulate(orders, seconds):
+        times = module.simulate(orders, seconds)
+        if not isinstance(times, dict) or not all(isinstance(each, (tuple, list)) and len(each) == 2 for each in times.values()):
+            return times
+        return {f"{kinds.get(kind, kind)}, stage {stage}, microbatch {batch}": {"begin": begin, "end": end}
+                for (kind, stage, batch), (begin, end) in times.items()}
+
+    return simulate
+
+
 def stuck(module, note):
     """Two devices, each of which begins with what needs the other one's second action."""
     try:

@@ -22,7 +22,7 @@ def check(probe):
     beside("one_f_one_b", "places", "one forward for each device behind it, then a forward and a backward in turn, then what is "
            "left: {kits}", "1F1B on every device, also with few microbatches")
     beside("simulate", "orders", "each action begins when its device is free and all that it needs has ended: {kits}",
-           "`simulate` for whole and cut backward passes, and for several stages per device")
+           "`simulate` for whole and cut backward passes, and for several stages per device", by="said")
     said = probe.call(FILE, "stuck", "`simulate` of devices that wait for each other")
     expect(said.need("stuck").raised, saw="`simulate` of two devices that wait for each other returns",
            expected="ValueError: no action can ever begin", look="parallelism.simulate")
@@ -93,7 +93,8 @@ def by_context(run):
                    expected=f"{2 * one.part:,}: keys and values of one part, in two turns; after the last turn nobody needs them")
             for name, off in rank.need("back", causal=causal).parts.items():
                 expect(off < GRADIENT, saw=f"{who}: the gradient of {name} differs by {off:.2g} of its largest number",
-                       expected="as in one process: autograd goes back through `Passed`", look=look)
+                       expected="as in one process: autograd goes back through `Passed`, if each part has taken part in the "
+                       "result", look=look)
 
 
 def by_two(run):
