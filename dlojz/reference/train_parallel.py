@@ -34,6 +34,7 @@ from torch.distributed.tensor.parallel import (
 from torch.nn import functional as F
 
 from dlojz.system import machine
+from dlojz.system.errors import UsageError
 from dlojz.training import distributed, failures, options, records
 from dlojz.training.sent import Sent
 
@@ -235,7 +236,7 @@ def by_hand(net, args, device, beside):
 
 def two(args, device):
     if dist.get_world_size() % 2:
-        raise SystemExit("train_parallel.py two: start an even number of processes, such as 4")
+        raise UsageError("the part two needs an even number of processes, such as 4: torchrun --nproc-per-node 4")
     beside = Beside(args, device)
     net = Net(args).to(device)
     mesh = parallelism.two_dimensions(net, device.type, 2, plan_of(args.blocks))
@@ -324,7 +325,11 @@ def pipeline(args, device):
         mine = [rank] if chunks == 1 else [rank, stages - 1 - rank] if "V" in name else [rank, rank + world]
         parts = [pipelining.PipelineStage(net[each * number : each * (number + 1)], number, stages, device) for number in mine]
         single = name in ("GPipe", "1F1B")
-        schedule = kind(parts[0] if single else parts, args.microbatches, loss_fn=F.mse_loss)
+        try:
+            schedule = kind(parts[0] if single else parts, args.microbatches, loss_fn=F.mse_loss)
+        except ValueError as error:  # older versions want two stages per process, or other numbers of microbatches
+            yield {"schedule": name, "error": f"torch {torch.__version__}: {error}"}
+            continue
         best = float("inf")
         for step in range(3):  # in the first one stages learn which shapes come
             net.zero_grad()
@@ -410,7 +415,7 @@ def said(row) -> str:
 def main(args, procs, record):
     if procs.world_size < 2:
         parts = " ".join(args.parts)
-        raise SystemExit(f"train_parallel.py: start several processes: torchrun --nproc-per-node 2 train_parallel.py {parts}")
+        raise UsageError(f"one process has nobody to send to: torchrun --nproc-per-node 2 train_parallel.py {parts}")
     torch.set_num_threads(1)
     cuda = args.device != "cpu" and torch.cuda.device_count() >= procs.local_size
     device = torch.device("cuda", procs.local_rank) if cuda else torch.device("cpu")

@@ -1,9 +1,11 @@
 """The lab parallelism: the kit's schedules are torch's, its figures say what runs have recorded, and every way of splitting
 computes what one process computes."""
 
+import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from dlojz.labs.parallelism import figures
 from dlojz.labs.parallelism.runs import rows
 from dlojz.system import paths
 from dlojz.system.errors import UsageError
+from dlojz.training.distributed import Processes
 
 SCRIPT = paths.PACKAGE / "reference" / "train_parallel.py"
 
@@ -159,3 +162,10 @@ def test_every_way_computes_what_one_process_computes(tmp_path):
     assert sequence["sent_forward"]["reduce_scatter"]["count"] == 9 and "all_reduce" not in sequence["sent_forward"]
     assert loss["sent_forward"]["all_gather"]["count"] == 9  # no logits
     assert found["two"][0]["held"] < 0.3 * found["two"][0]["parameters"]
+
+
+def test_one_process_is_told_to_start_two(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    script = importlib.import_module("train_parallel")
+    with pytest.raises(UsageError, match=r"torchrun --nproc-per-node 2 train_parallel\.py links two"):
+        script.main(SimpleNamespace(parts=["links", "two"]), Processes(), None)
