@@ -236,7 +236,7 @@ def by_hand(net, args, device, beside):
 
 def two(args, device):
     if dist.get_world_size() % 2:
-        raise UsageError("the part two needs an even number of processes, such as 4: torchrun --nproc-per-node 4")
+        raise UsageError("the part two needs an even number of processes: torchrun --nproc-per-node 4 train_parallel.py two")
     beside = Beside(args, device)
     net = Net(args).to(device)
     mesh = parallelism.two_dimensions(net, device.type, 2, plan_of(args.blocks))
@@ -416,6 +416,11 @@ def main(args, procs, record):
     if procs.world_size < 2:
         parts = " ".join(args.parts)
         raise UsageError(f"one process has nobody to send to: torchrun --nproc-per-node 2 train_parallel.py {parts}")
+    split = procs.world_size if {"tensor", "two"} & set(args.parts) else 1
+    for name, number, of in (("heads", args.heads, split), ("width", args.width, args.heads), ("length", args.length, split),
+                             ("rows", args.rows, split)):
+        if number < 1 or number % of:
+            raise UsageError(f"--{name} {number} cannot be split: with these processes and heads it has to be a multiple of {of}")
     torch.set_num_threads(1)
     cuda = args.device != "cpu" and torch.cuda.device_count() >= procs.local_size
     device = torch.device("cuda", procs.local_rank) if cuda else torch.device("cpu")

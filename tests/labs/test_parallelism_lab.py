@@ -169,3 +169,6 @@ def test_one_process_is_told_to_start_two(monkeypatch):
     script = importlib.import_module("train_parallel")
     with pytest.raises(UsageError, match=r"torchrun --nproc-per-node 2 train_parallel\.py links two"):
         script.main(SimpleNamespace(parts=["links", "two"]), Processes(), None)
+    sizes = SimpleNamespace(parts=["tensor"], width=64, heads=4, length=32, rows=8)
+    with pytest.raises(UsageError, match=r"--heads 4 cannot be split: .* a multiple of 3"):
+        script.main(sizes, Processes(world_size=3), None)
