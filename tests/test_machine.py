@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib import metadata
 
 import pytest
 import torch
@@ -157,3 +158,10 @@ def test_what_is_not_measured_is_none():
     assert meter.read() is None and nvml.asked == ["MIG-abc"]
     assert energy.power(None, (1.0, 2.0)) is None and energy.power((1.0, 2.0), None) is None
     assert energy.power((1.0, 2.0), (1.4, 3.0)) is None  # the counter moves ten times a second
+
+
+def test_torchvision_is_named_and_not_imported(monkeypatch):
+    """Built for another torch it cannot be imported, and a language model has no need of it."""
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    versions = machine.describe(torch.device("cpu"))["versions"]
+    assert versions["torchvision"] == metadata.version("torchvision") and versions["torch"] == torch.__version__

@@ -316,6 +316,9 @@ def pipeline(args, device):
         if kind is None:
             yield {"schedule": name, "error": f"torch {torch.__version__} does not have it"}
             continue
+        if "V" in name and device.type == "cpu" and not hasattr(kind, "_initialize_pp_stages"):  # seen in 2.11
+            yield {"schedule": name, "error": f"torch {torch.__version__} sends itself a message first, which gloo cannot"}
+            continue
         torch.manual_seed(1)
         net = nn.Sequential(*(Layer(args.width, args.wait / 1000, log) for _ in range(layers))).to(device)
         right = copy.deepcopy(net)

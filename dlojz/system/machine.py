@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import platform
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 from .. import __version__
@@ -47,7 +49,6 @@ def git_state(folder: Path) -> dict | None:
 def describe(device) -> dict:
     """``{"machine": …, "versions": …, "git": …}`` for the ``start`` event of a run on this ``torch.device``."""
     import torch
-    import torchvision
 
     machine = {
         "host": platform.node(),
@@ -58,8 +59,9 @@ def describe(device) -> dict:
         "threads": torch.get_num_threads(),
         "host_memory_total": host_memory_total(),
     }
-    versions = {"dlojz": __version__, "python": platform.python_version(), "torch": torch.__version__,
-                "torchvision": torchvision.__version__}
+    versions = {"dlojz": __version__, "python": platform.python_version(), "torch": torch.__version__}
+    with contextlib.suppress(metadata.PackageNotFoundError):  # not imported: a language model trains without one that fits
+        versions["torchvision"] = metadata.version("torchvision")
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         machine |= {"gpu": properties.name, "gpu_memory": properties.total_memory, "gpu_uuid": gpu_uuid(device)}
