@@ -1,6 +1,7 @@
 """The benchmarks run, and the pages say what is kept. What they measure is no test: that depends on the machine."""
 
 import json
+import math
 import os
 import subprocess
 
@@ -134,6 +135,28 @@ def test_the_best_rate_is_marked_for_all_its_seeds():
             ((0.1, 1), (0.4, 1), (0.4, 2))]
     marked = day3.marked(rows, {("sgd", 512): rows[1]})
     assert [row["best"] for row in marked] == [False, True, True] and "curve" not in marked[0]
+
+
+def test_more_measures_only_what_is_missing(tmp_path, monkeypatch):
+    class Bench:
+        until = math.inf
+
+        def __init__(self, *_):
+            pass
+
+        def losses(self, name, batch, lr, warmup, seed, most):
+            tried.append((name, batch, seed))
+            return [0.4] * min(most, max(1, updates.MEAN_OVER // batch) + round(abs(math.log2(lr / 0.2))))  # 0.2 is the best
+
+    monkeypatch.setattr(day3, "Bench", Bench)
+    told = ["batches", "--device", "cpu", "--out", str(tmp_path), "--optimizers", "sgd", "--sizes", "128", "512"]
+    tried = []
+    assert day3.main(told) == 0 and {each[:2] for each in tried} == {("sgd", 128), ("sgd", 512)}
+    before, tried = tried, []
+    assert day3.main([*told, "32", "--more"]) == 0
+    assert {each[1] for each in tried} == {32} and [each[2] for each in tried if each[2] > 1] == [2, 3]
+    rows = json.loads(next(tmp_path.glob("batches-*")).read_text())["rows"]
+    assert len(rows) == len(before) + len(tried) and {row["lr"] for row in rows if row["best"] and row["batch"] == 512} == {0.2}
 
 
 # --- day 3: quantization --------------------------------------------------------------------------------------------------
