@@ -157,7 +157,7 @@ class Gate(nn.Module):
         return x / 2 if x.mean().item() > 1 else x
 # <<< compile.gate
 
-# wrong: out of sight, and a graph beside it · expect: `Gate`.*with fullgraph=True is torch says: .*one graph.*compile.gate
+# wrong: out of sight, and a graph beside it · expect: `Gate`.*with fullgraph=True is an error: .*one graph.*compile.gate
 # >>> compile.gate
 class Gate(nn.Module):
     @torch.compiler.disable
