@@ -55,7 +55,15 @@ def test_each_kept_result_is_on_a_page():
     kept = {file.name.split("-")[0] for file in day2.RESULTS.glob("*.json")}
     shown = {suite for page in day2.PAGE.parent.glob("*.md") for _, suite, _ in day2.MARK.findall(page.read_text())}
     others = {f"compile_{part}" for part in compiling.PARTS} | {f"quantize_{part}" for part in quantizing.PARTS}
-    assert kept <= shown | others | {"memory"}
+    assert kept <= shown | others | {"memory", "language"}
+
+
+def test_the_page_on_the_language_model_says_what_is_kept():
+    found = json.loads((day2.RESULTS / "language-1x-nvidia-h200.json").read_text())
+    text = (day2.PAGE.parent / "day4.md").read_text()
+    assert found["batch_size"] == 32 and len(found["rows"]) == 5
+    for row in found["rows"].values():
+        assert f"| {row['tokens_per_second']:,.0f} | {row['step_ms']:.1f} |" in text, row
 
 
 def test_the_page_and_the_lab_on_memory_say_what_is_kept():
