@@ -199,8 +199,9 @@ def regimes(*own, target: float = 1.0, optimizers: Sequence[str] = ()) -> View:
                                band=[(batch, min(every), max(every)) for batch, every in known.items()],
                                tips=[f"{name}, {batch:,} images: {mean:.0f} steps" for batch, mean in points]))
             means = dict(points)
-            cells.append([name, *(f"{means[size]:.0f} ({min(known[size])} to {max(known[size])})" if size in known else
-                                  "not reached" if size in steps else "-" for size in sizes),
+            spread = {batch: f" ({min(every)} to {max(every)})" * (len(every) > 1) for batch, every in known.items()}
+            cells.append([name, *(f"{means[size]:.0f}{spread[size]}" if size in known else "not reached" if size in steps else "-"
+                                  for size in sizes),
                           f"{float(f'{critical(points)[0]:.2g}'):,.0f}" if len(points) > 2 else "-"])
         parts.append((["optimizer", *(f"{size:,} images" for size in sizes), "critical batch"], cells))
         first = next((line.points[0] for line in series if line.points), None)
