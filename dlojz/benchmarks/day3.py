@@ -25,7 +25,7 @@ from ..system import paths, suggest
 from . import day2
 
 PAGE = paths.PACKAGE.parent / "docs" / "day3.md"
-BATCHES = (32, 128, 512, 2048, 8192, 32768)
+BATCHES = (8, 32, 128, 512, 2048, 8192, 32768)
 SEARCHED = 512  # the batch size at which the learning rate is searched
 TARGETS = (1.5, 1.0, 0.5)  # training losses; the search goes by the last
 SEEDS = (1, 2, 3)
