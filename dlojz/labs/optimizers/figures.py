@@ -200,13 +200,13 @@ def regimes(*own, target: float = 1.0, optimizers: Sequence[str] = ()) -> View:
                                tips=[f"{name}, {batch:,} images: {mean:.0f} steps" for batch, mean in points]))
             means = dict(points)
             spread = {batch: f" ({min(every)} to {max(every)})" * (len(every) > 1) for batch, every in known.items()}
-            cells.append([name, *(f"{means[size]:.0f}{spread[size]}" if size in known else "not reached" if size in steps else "-"
-                                  for size in sizes),
+            cells.append([name, *(f"{means[size]:,.0f}{spread[size]}" if size in known else
+                                  "not reached" if size in steps else "-" for size in sizes),
                           f"{float(f'{critical(points)[0]:.2g}'):,.0f}" if len(points) > 2 else "-"])
         parts.append((["optimizer", *(f"{size:,} images" for size in sizes), "critical batch"], cells))
         first = next((line.points[0] for line in series if line.points), None)
     if first:
-        last = min(16 * first[0], max(batch for line in series for batch, _ in line.points))
+        last = min(64 * first[0], max(batch for line in series for batch, _ in line.points))
         series.append(Line("half the steps for twice the batch", [first, (last, first[1] * first[0] / last)], INK, width=1.2,
                            dash=(4, 4), opacity=0.7))
     if dots := sorted((each.batch, each.steps) for each in mine if each.steps):
