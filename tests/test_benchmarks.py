@@ -1,6 +1,7 @@
 """The benchmarks run, and the pages say what is kept. What they measure is no test: that depends on the machine."""
 
 import json
+import math
 import os
 import subprocess
 
@@ -54,7 +55,15 @@ def test_each_kept_result_is_on_a_page():
     kept = {file.name.split("-")[0] for file in day2.RESULTS.glob("*.json")}
     shown = {suite for page in day2.PAGE.parent.glob("*.md") for _, suite, _ in day2.MARK.findall(page.read_text())}
     others = {f"compile_{part}" for part in compiling.PARTS} | {f"quantize_{part}" for part in quantizing.PARTS}
-    assert kept <= shown | others | {"memory"}
+    assert kept <= shown | others | {"memory", "language"}
+
+
+def test_the_page_on_the_language_model_says_what_is_kept():
+    found = json.loads((day2.RESULTS / "language-1x-nvidia-h200.json").read_text())
+    text = (day2.PAGE.parent / "day4.md").read_text()
+    assert found["batch_size"] == 32 and len(found["rows"]) == 5
+    for row in found["rows"].values():
+        assert f"| {row['tokens_per_second']:,.0f} | {row['step_ms']:.1f} |" in text, row
 
 
 def test_the_page_and_the_lab_on_memory_say_what_is_kept():
@@ -134,6 +143,28 @@ def test_the_best_rate_is_marked_for_all_its_seeds():
             ((0.1, 1), (0.4, 1), (0.4, 2))]
     marked = day3.marked(rows, {("sgd", 512): rows[1]})
     assert [row["best"] for row in marked] == [False, True, True] and "curve" not in marked[0]
+
+
+def test_more_measures_only_what_is_missing(tmp_path, monkeypatch):
+    class Bench:
+        until = math.inf
+
+        def __init__(self, *_):
+            pass
+
+        def losses(self, name, batch, lr, warmup, seed, most):
+            tried.append((name, batch, seed))
+            return [0.4] * min(most, max(1, updates.MEAN_OVER // batch) + round(abs(math.log2(lr / 0.2))))  # 0.2 is the best
+
+    monkeypatch.setattr(day3, "Bench", Bench)
+    told = ["batches", "--device", "cpu", "--out", str(tmp_path), "--optimizers", "sgd", "--sizes", "128", "512"]
+    tried = []
+    assert day3.main(told) == 0 and {each[:2] for each in tried} == {("sgd", 128), ("sgd", 512)}
+    before, tried = tried, []
+    assert day3.main([*told, "32", "--more"]) == 0
+    assert {each[1] for each in tried} == {32} and [each[2] for each in tried if each[2] > 1] == [2, 3]
+    rows = json.loads(next(tmp_path.glob("batches-*")).read_text())["rows"]
+    assert len(rows) == len(before) + len(tried) and {row["lr"] for row in rows if row["best"] and row["batch"] == 512} == {0.2}
 
 
 # --- day 3: quantization --------------------------------------------------------------------------------------------------

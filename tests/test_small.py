@@ -89,7 +89,7 @@ def cifar10(request, tmp_path):
 
 def test_cifar10_from_a_path_and_from_the_sites_folder(cifar10, tmp_path, monkeypatch):
     monkeypatch.setattr(sites, "current", lambda: sites.Site(name="here", data=str(tmp_path / "data")))
-    for source in (str(cifar10), "cifar10"):
+    for source in (str(cifar10), str(cifar10.parent), "cifar10"):
         train, val = (data.dataset(source, split, 32) for split in ("train", "val"))
         assert (len(train), len(val)) == (15, 2) and train.classes[3] == "cat"
         first = BATCHES["test_batch"]

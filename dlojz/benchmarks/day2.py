@@ -149,10 +149,15 @@ def described(suite: str, common: str, start: dict, rows: list[dict], processes:
             "processes": processes, "machine": hardware, "versions": start.get("versions", {}), "rows": rows}
 
 
-def keep(found: dict, folder: Path) -> Path:
-    """Writes a suite's result as ``SUITE-PROCESSESxDEVICE.json``, one row a line, numbers with four figures."""
+def file_of(found: dict, folder: Path) -> Path:
+    """``SUITE-PROCESSESxDEVICE.json``."""
     device = found["machine"].get("gpu") or f"{found['machine'].get('cores_allowed')} cores"
-    file = folder / f"{found['suite']}-{found['processes']}x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
+    return folder / f"{found['suite']}-{found['processes']}x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
+
+
+def keep(found: dict, folder: Path) -> Path:
+    """Writes a suite's result as `file_of` names it, one row a line, numbers with four figures."""
+    file = file_of(found, folder)
     head = {name: value for name, value in found.items() if name != "rows"}
     rows = ",\n".join("  " + json.dumps(_rounded(r)) for r in found["rows"])
     folder.mkdir(parents=True, exist_ok=True)

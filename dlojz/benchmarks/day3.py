@@ -1,6 +1,7 @@
 """What optimizers cost and how many steps they take, kept small in docs/results/ beside the page that quotes it.
 
     python -m dlojz.benchmarks.day3 update batches        on a GPU; with --seconds: the most that `batches` may take
+    python -m dlojz.benchmarks.day3 batches --more        what is missing in the record of this GPU
     python -m dlojz.benchmarks.day3 --page                the tables of docs/day3.md anew, from what is kept
 
 ``update``: the update of 100 million parameters, by optimizer and implementation, against the time that its bytes need.
@@ -24,12 +25,12 @@ from ..system import paths, suggest
 from . import day2
 
 PAGE = paths.PACKAGE.parent / "docs" / "day3.md"
-BATCHES = (128, 512, 2048, 8192, 32768)
+BATCHES = (8, 32, 128, 512, 2048, 8192, 32768)
 SEARCHED = 512  # the batch size at which the learning rate is searched
 TARGETS = (1.5, 1.0, 0.5)  # training losses; the search goes by the last
 SEEDS = (1, 2, 3)
-FIRST = {"sgd": 0.2, "adamw": 4e-3, "lamb": 2e-2, "lion": 1e-3, "muon": 8e-3}  # where the search begins, at SEARCHED
-RULES = {"same": 0.0, "sqrt": 0.5, "linear": 1.0}  # lr in proportion to the batch size to this power
+FIRST = {"sgd": 0.2, "adamw": 4e-3, "lars": 1.4, "lamb": 2e-2, "lion": 1e-3, "muon": 8e-3}  # where the search begins, at SEARCHED
+RULES = {"linear": 1.0, "sqrt": 0.5, "same": 0.0}  # lr in proportion to the batch size to this power
 WARMUP = 10  # updates, where there is a warm-up
 WARMED = 2048  # the smallest batch that is tried with and without
 
@@ -143,10 +144,16 @@ def reached(losses: list[float], batch: int) -> dict[str, int | None]:
             for target in TARGETS}
 
 
-def batches(device, pool: int, sizes: tuple[int, ...], seconds: float, most: int, done=lambda rows: None) -> list[dict]:
-    """A row for each run: optimizer, batch, lr, rule, warmup, seed, steps to each target, and of the best a short curve."""
+def batches(device, pool: int, sizes: tuple[int, ...], seconds: float, most: int, done=lambda rows: None,
+            names: tuple[str, ...] = tuple(FIRST), rows: tuple[dict, ...] = ()) -> list[dict]:
+    """A row for each run: optimizer, batch, lr, rule, warmup, seed, steps to each target, and of the best a short curve.
+
+    ``rows``: of an earlier call, which are not measured again.
+    """
     began = time.monotonic()
-    bench, rows, best = Bench(device, pool, began + seconds), [], {}
+    bench, rows = Bench(device, pool, began + seconds), list(rows)
+    best = {(row["optimizer"], row["batch"]): row for row in rows if row["best"] and row["seed"] == SEEDS[0]}
+    there = {(row["optimizer"], row["batch"], row["seed"]) for row in rows if row["best"]}
 
     def tried(name, batch, lr, rule, warmup, seed, cap) -> None:
         at = time.monotonic()
@@ -163,10 +170,11 @@ def batches(device, pool: int, sizes: tuple[int, ...], seconds: float, most: int
         done(marked(rows, best))
 
     searched = SEARCHED if SEARCHED in sizes else sizes[0]
+    nearest = sorted(sizes, key=lambda size: abs(math.log(size / searched)))
     for name, lr in FIRST.items():  # uphill from the first guess, by factors of 2
         for way in (2.0, 0.5):
             rate = lr if way == 2.0 else lr / 2
-            while time.monotonic() < bench.until:
+            while time.monotonic() < bench.until and name in names and (name, searched, SEEDS[0]) not in there:
                 before = best.get((name, searched))
                 cap = most if before is None else min(most, before["ran"] + 8)
                 tried(name, searched, rate, "search", 0, SEEDS[0], cap)
@@ -175,20 +183,20 @@ def batches(device, pool: int, sizes: tuple[int, ...], seconds: float, most: int
                 rate *= way
             if way == 2.0 and (name, searched) in best and best[name, searched]["lr"] != lr:
                 break
-    for batch in sorted(sizes, key=lambda size: (size > searched, size)):
-        for name in FIRST:
-            if batch == searched or (name, searched) not in best:
+    for batch in nearest:
+        for name in names:
+            if batch == searched or (name, searched) not in best or (name, batch, SEEDS[0]) in there:
                 continue
             lr = best[name, searched]["lr"]
             for rule, warmup in itertools.product(RULES, (0, WARMUP) if batch >= WARMED else (0,)):
                 if time.monotonic() > bench.until:
                     break
                 known, smaller = best.get((name, batch)), best.get((name, searched))
-                usual = smaller["ran"] * (8 if batch < searched else 1) + WARMUP
+                usual = smaller["ran"] * max(1, 2 * searched // batch) + WARMUP
                 cap = min(most, known["ran"] + 1 if known and known["steps"][f"{TARGETS[-1]:g}"] else usual)
                 tried(name, batch, lr * (batch / searched) ** RULES[rule], rule, warmup, SEEDS[0], cap)
-    for batch, seed, name in itertools.product(sorted(sizes), SEEDS[1:], FIRST):
-        if (name, batch) in best and time.monotonic() < bench.until:
+    for batch, seed, name in itertools.product(nearest, SEEDS[1:], names):
+        if (name, batch) in best and (name, batch, seed) not in there and time.monotonic() < bench.until:
             row = best[name, batch]
             tried(name, batch, row["lr"], row["rule"], row["warmup"], seed, min(most, 3 * row["ran"] + 20))
     return marked(rows, best)
@@ -223,6 +231,13 @@ def described(suite: str, device, rows: list[dict], **more) -> dict:
     hardware = {name: value for name, value in told["machine"].items() if name not in ("host", "gpu_uuid")}
     return {"suite": suite, "date": time.strftime("%Y-%m-%d", time.gmtime()), **more, "processes": 1, "machine": hardware,
             "versions": told["versions"], "rows": rows}
+
+
+def measured(found: dict, folder: Path) -> list[dict]:
+    """The rows that are kept of this suite, this device and this torch."""
+    file = day2.file_of(found, folder)
+    before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"versions": {}}
+    return before["rows"] if before["versions"].get("torch") == found["versions"].get("torch") else []
 
 
 def page(text: str, folder: Path) -> str:
@@ -286,6 +301,8 @@ def main(argv=None) -> int:
     parser.add_argument("--parameters", type=int, default=100_000_000, help="for update (%(default)s)")
     parser.add_argument("--pool", type=int, default=2**19, help="for batches: images to draw (%(default)s)")
     parser.add_argument("--sizes", type=int, nargs="+", default=BATCHES, help="for batches: images of a batch (%(default)s)")
+    parser.add_argument("--optimizers", nargs="+", choices=FIRST, default=list(FIRST), help="for batches (all)", metavar="NAME")
+    parser.add_argument("--more", action="store_true", help="for batches: keep what this GPU and torch have measured before")
     parser.add_argument("--seconds", type=float, default=120, help="for batches: no run begins later than that (%(default)s)")
     parser.add_argument("--steps", type=int, default=3000, help="for batches: the most of a run (%(default)s)")
     parser.add_argument("--out", type=Path, default=day2.RESULTS, help="where to keep what was measured (%(default)s)")
@@ -312,7 +329,8 @@ def main(argv=None) -> int:
             if suite == "update":
                 update(device, args.parameters, done)
             else:
-                batches(device, args.pool, tuple(args.sizes), args.seconds, args.steps, done)
+                rows = measured(described(suite, device, []), args.out) if args.more else ()
+                batches(device, args.pool, tuple(args.sizes), args.seconds, args.steps, done, tuple(args.optimizers), rows)
         except Exception as error:  # the other suite may be well
             failed += 1
             print(f"{suite}: {type(error).__name__}: {error}", file=sys.stderr)

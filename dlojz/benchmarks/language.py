@@ -184,7 +184,7 @@ def keep(rows: dict, args) -> Path:
     name = (hardware.get("gpu") or f"{hardware['cores_allowed']} cores").lower().replace(" ", "-")
     args.out.mkdir(parents=True, exist_ok=True)
     file = args.out / f"language-1x-{name}.json"
-    asked = {name: getattr(args, name) for name in ("model", "length", "rows", "vocabulary", "steps")}
+    asked = {name: getattr(args, name) for name in ("model", "length", "vocabulary", "steps")} | {"batch_size": args.rows}
     head = {"date": time.strftime("%Y-%m-%d", time.gmtime()), **asked, "machine": hardware, "versions": told["versions"]}
     said = ",\n".join(f"  {json.dumps(name)}: {json.dumps(_rounded(row | asdict(VARIANTS[name])))}" for name, row in rows.items())
     file.write_text(json.dumps(head, indent=1).removesuffix("\n}") + ',\n "rows": {\n' + said + "\n }\n}\n")

@@ -82,20 +82,21 @@ def dataset(source: str | Path, split: str, image_size: int, seed: int = 0, tran
         gpu = sites.has_gpu()
         count = (IMAGES if training else VALIDATION)[gpu]
         return SmallImages(*drawn(count, 1 if training else 2), tuple(SHAPES), "tiny", training, image_size, seed, transform)
-    place = find_cifar10() if str(source) == "cifar10" else Path(source)
+    place = find_cifar10() if str(source) == "cifar10" else cifar10_at(source)
     return SmallImages(*cifar10(place, split), CIFAR10, place, training, image_size, seed, transform)
 
 
 # ---------------------------------------------------------------------------------------------------------------- CIFAR-10
 def is_small(source: str | Path) -> bool:
     """Whether `dataset` knows these images."""
-    return str(source) in NAMES or is_cifar10(source)
+    return str(source) in NAMES or cifar10_at(source) is not None
 
 
-def is_cifar10(source: str | Path) -> bool:
-    """Whether this path holds CIFAR-10 as its authors give it."""
+def cifar10_at(source: str | Path) -> Path | None:
+    """CIFAR-10 as its authors give it: this path, or a folder or archive in it; None where there is neither."""
     path = Path(source)
-    return (path.is_file() and path.name.endswith((".tar.gz", ".tgz", ".tar"))) or (path / BATCHES["val"][0]).is_file()
+    return next((place for place in (path, path / FOLDER, path / ARCHIVE) if (place / BATCHES["val"][0]).is_file() or (
+        place.is_file() and place.name.endswith((".tar.gz", ".tgz", ".tar")))), None)
 
 
 def find_cifar10() -> Path:
@@ -109,9 +110,8 @@ def find_cifar10() -> Path:
                           if entry.name.lower().replace("-", "").replace("_", "").startswith("cifar10") and entry.is_dir())]
     except OSError as error:
         raise UsageError(f"--data cifar10: cannot read {folder}: {error.strerror}; {NOT_THERE}") from None
-    for place in (path for each in near for path in (each, each / FOLDER, each / ARCHIVE)):
-        if is_cifar10(place):
-            return place
+    if place := next(filter(None, map(cifar10_at, near)), None):
+        return place
     raise UsageError(f"--data cifar10: it is not in {folder}; {NOT_THERE}")
 
 

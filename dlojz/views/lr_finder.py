@@ -53,7 +53,7 @@ def lr_finder(*jobs) -> View:
         values = [y for line in lines for _, y in line.points if math.isfinite(y)]
         figure = "" if not values else charts.lines(
             lines, x="learning rate", y="loss, smoothed", log="x", marks=marks, say=words.loss, say_x=lambda rate: f"{rate:.2g}",
-            y_range=(0.95 * min(values), min(max(values), 2 * values[0]))).html()
+            y_range=(0.95 * min(values), min(max(values), max(1.2 * values[0], *(mark.y for mark in marks), 0)))).html()
         return page.headline("Loss against the learning rate", what) + figure + page.table_html(head, cells) + \
             "".join(map(page.quiet, notes))
 

@@ -71,3 +71,8 @@ def test_nothing_is_compiled_where_it_is_not_ready(monkeypatch):
     monkeypatch.setenv("DLOJZ_SCALE", "ci")
     assert "does not wait for a compiler" in repr(figures.here(figures.chain, 1.0))
     assert "does not wait for a compiler" in repr(figures.package(None))
+
+
+def test_the_source_of_a_kernel_without_what_calls_it():
+    code = "kernel = async_compile.cpp_pybinding(['float*'], r'''\nvoid kernel() {}\n''')\n\ndef call(args):\n    kernel()\n"
+    assert figures.SOURCE.findall(code) == ["void kernel() {}\n"]

@@ -38,9 +38,15 @@ def test_ones_own_runs_are_beside_the_record():
     view = figures.regimes(run(64, [2.0] * 40 + [0.5] * 40), run(256, [3.0]), target=1.0, optimizers=("sgd",))
     mine = [row.split() for row in str(view).split("\n")[-2:]]
     assert mine[0][1:3] == ["64", "62"] and mine[1][1:5] == ["256", "not", "in", "1"]  # 22 of 32 losses have to be 0.5
+    assert f"{62 * 64:,}" == mine[0][3]
     assert ">your runs<" in view.page and "half the steps" in view.page
     with pytest.raises(UsageError, match=r"target=0.7: the record has the steps to 1.5, 1, 0.5"):
         figures.regimes(target=0.7)
+
+
+def test_the_critical_batch_is_where_steps_are_twice_the_fewest():
+    size, fewest = figures.critical([(batch, 50 * (1 + 400 / batch)) for batch in (32, 128, 512, 2048)])
+    assert (size, fewest) == (pytest.approx(400), pytest.approx(50))
 
 
 def test_without_a_record_it_says_how_to_make_one(tmp_path, monkeypatch):

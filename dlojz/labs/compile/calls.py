@@ -77,7 +77,7 @@ def judged(make, kept=None):
         net = make()
         outputs, _ = run(net, torch.compile(net, backend=backend), calls, lambda: per_call.append(len(graphs)))
         found["new graphs per call"] = numbers([after - before for before, after in zip([0, *per_call], per_call)])
-        found["with fullgraph=True"] = whole(make(), calls)
+        found["the result with fullgraph=True"] = whole(make(), calls)
         found["the output, compiled"] = outputs
         if kept:
             found["what it keeps, compiled"] = kept(net)
@@ -103,7 +103,7 @@ def whole(net, calls) -> str:
     try:
         run(net, torch.compile(net, backend="eager", fullgraph=True), calls)
     except Exception as error:
-        return f"torch says: {next((line for line in str(error).strip().splitlines() if line), type(error).__name__)}"
+        return f"an error: {next((line for line in str(error).strip().splitlines() if line), type(error).__name__)}"
     return "one graph"
 
 

@@ -6,7 +6,7 @@ SAME = "{kits}: compiled or not, the module gives what it gave before"
 WORDS = {
     "the output": SAME, "the gradient": SAME, "what it keeps": SAME,
     "the output, compiled": SAME, "what it keeps, compiled": SAME,
-    "with fullgraph=True": "{kits}: everything that the module does is in it, with Python between no two parts",
+    "the result with fullgraph=True": "{kits}: it has everything that the module does, with no Python in between",
     "new graphs per call": "{kits}: one graph in the first call, which fits all later ones"}
 COUNTS = {"what it returns": "{kits}: a number for each call, of the graphs that are new in it",
           "error": "it returns a list of numbers"}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import math
+import re
 import shutil
 import subprocess
 import tempfile
@@ -27,6 +29,7 @@ void chain(const float *x, float *y, long count, float scale, float shift) {
     }
 }
 """
+SOURCE = re.compile(r"'''\n(.*?)'''", re.DOTALL)  # of a kernel, in the code that calls it
 COLOURS = {"eager": GREY, "compiled": BLUE, "compiled, CUDA graphs": GREEN, "block by block": ORANGE,
            "compiled, warm cache": VERMILLION}
 
@@ -114,18 +117,19 @@ def kernel() -> View:
 
 
 def here(function: Callable, *arguments) -> View:
-    """What torch.compile makes of a function on this machine, where it is ready to; else why not."""
+    """The kernels that torch.compile makes of a function on this machine, where it is ready to; else why not."""
     if why := runs.sized().why:
         return View("compiled here", why, quiet(why))
     import torch
     from torch._inductor.utils import run_and_get_code
 
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # "No CUDA runtime is found": true, and no trouble
     eager = _best(lambda: function(*arguments), 5)
     compiled = torch.compile(function, dynamic=False)
     begun = time.perf_counter()
     _, codes = run_and_get_code(compiled, *arguments)
     first, later = time.perf_counter() - begun, _best(lambda: compiled(*arguments), 5)
-    code = "\n".join(codes)
+    code = "\n\n".join(SOURCE.findall("\n".join(codes))) or "\n".join(codes)
     said = f"first call {words.seconds(first)}, later {words.seconds(later)}; not compiled {words.seconds(eager)}"
     return View("compiled here", f"{said}\n\n{code}", headline("Compiled on this machine", said) + f"<pre>{escape(code)}</pre>")
 

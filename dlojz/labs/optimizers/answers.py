@@ -90,11 +90,6 @@ for rate in torch.logspace(math.log10(lowest), math.log10(highest), steps, dtype
 return found
 # <<< optimizers.finder
 
-# wrong: everything decays · expect: a linear layer: the number of groups is 1.*2: those that decay, and the rest(.|\n)*optimizers.groups
-# >>> optimizers.groups
-return [{"params": list(net.parameters()), "weight_decay": weight_decay}]
-# <<< optimizers.groups
-
 # wrong: biases by name · expect: batch norm and a linear layer: the first group is .*1.weight.*two dimensions or more(.|\n)*optimizers.groups
 # >>> optimizers.groups
 named = [(name, each) for name, each in net.named_parameters() if each.requires_grad]
@@ -126,28 +121,6 @@ if name == "wsd":
 return 1.0
 # <<< optimizers.schedule
 
-# wrong: the warm-up shortens nothing · expect: cosine, 7 updates with a warm-up of 3.*half a cosine
-# >>> optimizers.schedule
-if update < warmup:
-    return (update + 1) / warmup
-if name == "cosine":
-    return 0.5 * (1 + math.cos(math.pi * update / updates))
-if name == "wsd":
-    return min(1.0, max(0, updates - update) / max(1, round(COOLDOWN * updates)))
-return 1.0
-# <<< optimizers.schedule
-
-# wrong: the cosine ends one early · expect: cosine, 6 updates and .*0 after the last
-# >>> optimizers.schedule
-if update < warmup:
-    return (update + 1) / warmup
-if name == "cosine":
-    return 0.5 * (1 + math.cos(math.pi * min(1, (update - warmup) / max(1, updates - warmup - 1))))
-if name == "wsd":
-    return min(1.0, max(0, updates - update) / max(1, round(COOLDOWN * updates)))
-return 1.0
-# <<< optimizers.schedule
-
 # wrong: trust on biases · expect: one update of a bias, no decay: .*Without decay: Adam's step alone(.|\n)*optimizers.lamb
 # >>> optimizers.lamb
 step = adam(gradient, state, betas, eps) + weight_decay * w
@@ -161,15 +134,6 @@ step = adam(gradient, state, betas, eps)
 if weight_decay:
     of_w, of_step = w.norm(), step.norm()
     step = step * torch.where((of_w > 0) & (of_step > 0), of_w / of_step, 1.0) + weight_decay * w
-w.sub_(lr * step)
-# <<< optimizers.lamb
-
-# wrong: nothing learns from zeros · expect: one update of a matrix of zeros, decay 0.1: .*or 1 where one is 0
-# >>> optimizers.lamb
-step = adam(gradient, state, betas, eps)
-if weight_decay:
-    step = step + weight_decay * w
-    step = step * w.norm() / step.norm()
 w.sub_(lr * step)
 # <<< optimizers.lamb
 
@@ -245,25 +209,6 @@ for number, batch in zip(range(steps), batches):
 return found
 # <<< optimizers.finder
 
-# wrong: rates in equal steps · expect: 4 rates from 0.001 to 1: rates is .*times the same factor
-# >>> optimizers.finder
-net, optimizer = copy.deepcopy((net, optimizer))
-net.train()
-found = []
-for number, batch in zip(range(steps), batches):
-    rate = lowest + (highest - lowest) * number / max(1, steps - 1)
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    loss = loss_of(net, batch)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    found.append((rate, loss.item()))
-    if not found[-1][1] <= 4 * min(loss for _, loss in found):
-        break
-return found
-# <<< optimizers.finder
-
 # wrong: sized with floor · expect: --accumulate 3 .*learning rate.*over as many updates as there are(.|\n)*optimizers.make
 # >>> optimizers.make
 groups = [{"params": list(net.parameters()), "weight_decay": args.wd}]
@@ -271,15 +216,6 @@ if args.decay == "weights":
     groups = optimizers.parameter_groups(net, args.wd)
 optimizer = optimizers.make_optimizer(args.optimizer, groups, args.lr, args.mom, args.fused)
 scheduler = optimizers.make_schedule(args.schedule, optimizer, args.lr, max(1, total_steps // args.accumulate), args.warmup)
-# <<< optimizers.make
-
-# wrong: sized in steps · expect: --accumulate 3 .*learning rate(.|\n)*optimizers.make
-# >>> optimizers.make
-groups = [{"params": list(net.parameters()), "weight_decay": args.wd}]
-if args.decay == "weights":
-    groups = optimizers.parameter_groups(net, args.wd)
-optimizer = optimizers.make_optimizer(args.optimizer, groups, args.lr, args.mom, args.fused)
-scheduler = optimizers.make_schedule(args.schedule, optimizer, args.lr, total_steps, args.warmup)
 # <<< optimizers.make
 
 # wrong: always groups · expect: --schedule constant.*parameters in another order.*all parameters in one without(.|\n)*optimizers.make

@@ -110,7 +110,8 @@ def swept(optimizers):
         given = (taken.append(number) or batch for number, batch in enumerate(itertools.islice(batches, count)))
         found = list(optimizers.find_lr(net, optimizer, given, loss_of, **how))
         after = state(net, optimizer)
-        result = {"rates": torch.tensor([float(rate) for rate, _ in found], dtype=torch.float64),
+        result = {"the number of rates": len(found),
+                  "rates": torch.tensor([float(rate) for rate, _ in found], dtype=torch.float64),
                   "losses": torch.tensor([float(loss) for _, loss in found], dtype=torch.float64)}
         changed = {name: "as before" if equal(before[name], after[name]) else "changed" for name in before}
         return changed | {"optimizer.rates": str(after["optimizer.rates"]), "net.mode": after["net.mode"]} | result | \

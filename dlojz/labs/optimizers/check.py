@@ -9,6 +9,8 @@ GROUPS = {
     "parameters in no group": "each parameter that requires gradients is in one group: {kits}",
     "parameters of no use": "what requires no gradient stays out: {kits}"}
 SWEEP = {
+    "the number of rates": "{kits}: it ends after all of them, where batches end, or after a loss that is no number or "
+                           "above four times the smallest",
     "rates": "{kits}: from the lowest to the highest, each the one before times the same factor",
     "losses": "{kits}: each is the loss of a batch before its update, in training mode, with the weights after those before",
     "batches taken": "one for each update: {kits}",
@@ -52,8 +54,10 @@ def table(both):
     both.same("made.kind", "made.missing", look=MAKE, saw="the optimizer is {mine}", expected="the one of --optimizer: {kits}")
     both.same("update.without", look=MAKE, saw="{mine} of the optimizer's parameters have no gradient when it steps",
               expected="{kits}: gradients are there until the update has used them")
-    both.same("made.weights", "update.gradient", look=MAKE, saw="the optimizer gets parameters in another order, or others",
+    both.same("made.weights", look=MAKE, saw="the optimizer gets parameters in another order, or others",
               expected="the groups as `parameter_groups` makes them with --decay weights, and all parameters in one without")
+    both.same("update.gradient", look=MAKE, saw="the norm of the gradients is {mine} when the optimizer steps",
+              expected="{kits}: all of them, as they are until the update has used them")
     both.same("update.lr", look=rate, saw="this update has the learning rate {mine}",
               expected="{kits}: the schedule of the switches, over as many updates as there are, one step for each")
     both.same("schedule.missing", look=STEP, saw="the schedule takes no step after this update",

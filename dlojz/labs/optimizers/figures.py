@@ -24,7 +24,7 @@ RESNET50 = 25_557_032  # parameters
 # scale: batch size and steps of a run, the larger batch and its steps, more switches
 _SIZES = {
     "ci": (8, 4, 16, 2, "--image-size 16"),
-    "laptop": (64, 280, 256, 110, ""),
+    "laptop": (64, 320, 256, 140, ""),
     "gpu": (128, 800, 2048, 150, "--amp bf16 --channels-last --num-workers 8 --pin-memory"),
     "cluster": (128, 800, 2048, 150, "--amp bf16 --channels-last --num-workers 8 --pin-memory"),
 }
@@ -166,53 +166,65 @@ def reached(run, target: float) -> Reached:
     return Reached(found.name, batch, steps, len(losses))
 
 
+def critical(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Fits steps = fewest x (1 + critical / batch) to (batch, steps), in relative terms; returns (critical, fewest).
+
+    With ``critical`` images a loss takes twice as many steps as with any number, and twice as many images as with few
+    (McCandlish et al. 2018, arXiv:1812.06162, equation 2.11).
+    """
+    import numpy as np
+
+    batch, steps = np.array(points, dtype=float).T
+    fewest, images = np.linalg.lstsq(np.stack([1 / steps, 1 / (batch * steps)], axis=1), np.ones(len(steps)), rcond=None)[0]
+    return float(images / fewest), float(fewest)
+
+
 @tables.numbers(target=(0.0, 100.0))
 def regimes(*own, target: float = 1.0, optimizers: Sequence[str] = ()) -> View:
     """Steps to a training loss against the batch size, as recorded on a GPU with three seeds, and one's own runs beside them."""
     mine = [reached(run, target) for run in own]
     found = _record("batches")
-    head = ["optimizer", "batch", "steps, three seeds", "images", "learning rate", "warm-up"]
-    cells, series = [], []
+    parts, series, first = [], [], None
     if found:
         chosen = optimizers or list(dict.fromkeys(row["optimizer"] for row in found["rows"]))
         if f"{target:g}" not in found["rows"][0]["steps"]:
             raise UsageError(f"target={target:g}: the record has the steps to {', '.join(found['rows'][0]['steps'])}")
+        sizes = sorted({row["batch"] for row in found["rows"] if row["optimizer"] in chosen})
+        cells = []
         for number, name in enumerate(chosen):
-            points, band = [], []
-            for batch, rows in _best(found, name):
-                steps = [row["steps"][f"{target:g}"] for row in rows]
-                known = [each for each in steps if each]
-                if not known:
-                    cells.append([name, f"{batch:,}", f"not in {max(row['ran'] for row in rows):,}", "-", "-", "-"])
-                    continue
-                mean = sum(known) / len(known)
-                points.append((batch, mean))
-                band.append((batch, min(known), max(known)))
-                cells.append([name, f"{batch:,}", f"{mean:.0f} ({min(known)} to {max(known)})", f"{mean * batch:,.0f}",
-                              f"{rows[0]['lr']:.2g}", f"{rows[0]['warmup'] or 'none'}"])
-            series.append(Line(name, points, RUNS[number % len(RUNS)], band=band, marker="o", tips=[
-                f"{name}, {batch:,} images: {mean:.0f} steps" for batch, mean in points]))
+            steps = {batch: [row["steps"][f"{target:g}"] for row in rows] for batch, rows in _best(found, name)}
+            known = {batch: [each for each in every if each] for batch, every in steps.items() if any(every)}
+            points = [(batch, sum(every) / len(every)) for batch, every in known.items()]
+            series.append(Line(name, points, RUNS[number % len(RUNS)], marker="o",
+                               band=[(batch, min(every), max(every)) for batch, every in known.items()],
+                               tips=[f"{name}, {batch:,} images: {mean:.0f} steps" for batch, mean in points]))
+            means = dict(points)
+            spread = {batch: f" ({min(every)} to {max(every)})" * (len(every) > 1) for batch, every in known.items()}
+            cells.append([name, *(f"{means[size]:,.0f}{spread[size]}" if size in known else
+                                  "not reached" if size in steps else "-" for size in sizes),
+                          f"{float(f'{critical(points)[0]:.2g}'):,.0f}" if len(points) > 2 else "-"])
+        parts.append((["optimizer", *(f"{size:,} images" for size in sizes), "critical batch"], cells))
         first = next((line.points[0] for line in series if line.points), None)
-        if first:
-            last = min(16 * first[0], max(batch for line in series for batch, _ in line.points))
-            series.append(Line("half the steps for twice the batch", [first, (last, first[1] * first[0] / last)], INK, width=1.2,
-                               dash=(4, 4), opacity=0.7))
-    dots = [(each.batch, each.steps) for each in mine if each.steps]
-    if dots:
-        series.append(Line("your runs", sorted(dots), VERMILLION if not found else GREEN, marker="x", width=0, size=11))
-    for each in mine:
-        steps = f"{each.steps:,}" if each.steps else f"not in {each.ran:,}"
-        cells.append([each.run, f"{each.batch:,}", steps, f"{each.steps * each.batch:,}" if each.steps else "-", "-", "-"])
+    if first:
+        last = min(64 * first[0], max(batch for line in series for batch, _ in line.points))
+        series.append(Line("half the steps for twice the batch", [first, (last, first[1] * first[0] / last)], INK, width=1.2,
+                           dash=(4, 4), opacity=0.7))
+    if dots := sorted((each.batch, each.steps) for each in mine if each.steps):
+        series.append(Line("your runs", dots, VERMILLION if not found else GREEN, marker="x", width=0, size=11))
+    if mine:
+        parts.append((["your run", "images per update", "steps", "images"],
+                      [[each.run, f"{each.batch:,}", f"{each.steps:,}" if each.steps else f"not in {each.ran:,}",
+                        f"{each.steps * each.batch:,}" if each.steps else "-"] for each in mine]))
     title = f"Steps to a training loss of {target:g}"
     where = _where(found) if found else "no record of a GPU is here"
 
     def body() -> str:
-        sizes = sorted({x for line in series for x, _ in line.points})
-        chart = charts.lines(series, x="images per update", y="steps", log="xy", x_ticks=sizes, height=300,
-                             say_x=lambda size: f"{size:,.0f}") if sizes else None
-        return headline(title, where) + (chart.html() if chart else "") + table_html(head, cells)
+        at = sorted({x for line in series for x, _ in line.points})
+        chart = charts.lines(series, x="images per update", y="steps", log="xy", x_ticks=at, height=300,
+                             say_x=lambda size: f"{size:,.0f}") if at else None
+        return headline(title, where) + (chart.html() if chart else "") + "".join(table_html(*part) for part in parts)
 
-    return View("steps against the batch size", "\n".join([f"{title}: {where}", table(head, cells)]), body)
+    return View("steps against the batch size", "\n".join([f"{title}: {where}", *(table(*part) for part in parts)]), body)
 
 
 @tables.numbers(batch=(1, 10**9), target=(0.0, 100.0))
