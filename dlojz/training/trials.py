@@ -45,6 +45,7 @@ def library():
                          f"'{NEEDED}', then restart the kernel if this is a notebook") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+    warnings.filterwarnings("ignore", "The reported value is ignored")  # a trial that is run again reports the same
     return optuna
 
 
