@@ -1,14 +1,17 @@
 """Search hyperparameters with Optuna: a space, an objective that trains, what is pruned, the best trial, whether it is true.
 
-    python search.py --trials 27 --workers 2              two processes of this machine, one journal: 27 trials, no more, no fewer
-    python search.py --trials 27 --pruner asha            the same journal again: finished trials stay, more are added
-    sbatch --array=0-3 --wrap "python search.py …"        four jobs on one journal, which all of them can reach
+    python search.py --trials 27 --workers 2                     two processes of this machine: 27 trials, no more, no fewer
+    python search.py --trials 40 --journal runs/search.journal   13 more, on the journal of a search that there was
+
+Several jobs may work on one journal that all of them can reach: a job array with the same command for each. In a job, the journal
+is in the folder of the run unless it is named.
 
 The model is small, and so are its images: 16 x 16 grey values of ten shapes. A trial takes a second or two on one core.
 """
 
 import argparse
 import contextlib
+import os
 import subprocess
 import sys
 from typing import NamedTuple
@@ -26,7 +29,7 @@ EPOCHS = 9  # of each trial that is not pruned: rungs of successive halving are 
 WIDTHS = (64, 128, 256)
 BATCH = 64
 IMAGES = {False: (3_000, 1_000, 2_000), True: (20_000, 10_000, 10_000)}  # training, validation, test: without a GPU, with one
-JOURNAL = "runs/search.journal"
+JOURNAL = os.environ.get("DLOJZ_RUN", "runs") + "/search.journal"
 
 
 # ------------------------------------------------------------------------------------------------------------- the training

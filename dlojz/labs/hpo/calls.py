@@ -1,6 +1,7 @@
 """What the check of hpo calls the functions of search.py with, and what is compared of what they do."""
 
 import copy
+import itertools
 import math
 
 import torch
@@ -85,8 +86,8 @@ def trained(search):
         train, judged, seed, epochs = calls[-1] if calls else ("nothing",) * 4
         last = len(errors) in trial.pruning
         return {"trainings": len(calls), "the set to train on": train, "the set to judge by": judged, "the seed": seed,
-                "the epochs asked for": epochs, "reports": ", ".join(f"{step}: {value}" for step, value in trial.reported) or "none",
-                "the end": end, "the epochs trained": given,
+                "the epochs asked for": epochs, "the end": end, "the epochs trained": given,
+                "reports": ", ".join(f"{step}: {value}" for step, value in trial.reported) or "none",
                 "asks whether to prune": ", ".join(f"{step}" for step in trial.pruning if step < len(errors)) or "never",
                 "asks after the last epoch": "yes" if last else "no"}
 
@@ -106,8 +107,10 @@ def ladders():
     yield "rung 1, the second of six", ([*three, *of([0.8], [0.9])], 1, 0.55)
     yield "rung 1, the third of six", ([*three, *of([0.8], [0.9])], 1, 0.65)
     yield "rung 1, as good as the best of three", (of([0.5], [0.6]), 1, 0.5)
-    yield "rung 3, reached by two of five others, better than both", (of([0.1], [0.2], [0.3], [0.5, 0.5, 0.5], [0.5, 0.4, 0.6]), 3, 0.45)
-    yield "rung 3, reached by two of five others, between them", (of([0.8], [0.9], [0.9], [0.5, 0.5, 0.4], [0.5, 0.4, 0.6]), 3, 0.45)
+    yield "rung 3, reached by two of five others, better than both", (
+        of([0.1], [0.2], [0.3], [0.5, 0.5, 0.5], [0.5, 0.4, 0.6]), 3, 0.45)
+    yield "rung 3, reached by two of five others, between them", (
+        of([0.8], [0.9], [0.9], [0.5, 0.5, 0.4], [0.5, 0.4, 0.6]), 3, 0.45)
     yield "epoch 6, which is no rung", (of([0.1] * 9, [0.1] * 9, [0.1] * 9), 6, 0.9)
     yield "rung 9, the last of three", (of([0.1] * 9, [0.1] * 9), 9, 0.9)
     yield "halving by 2: rung 4, the third of four", (of([0.1] * 4, [0.2] * 4, [0.9] * 4), 4, 0.5, 2)
@@ -168,7 +171,7 @@ def confirmed(search):
 # -------------------------------------------------------------------------------------------------------------------- muP
 def networks():
     def of(*widths):
-        return [nn.Linear(fan_in, fan_out) for fan_in, fan_out in zip(widths, widths[1:])]
+        return [nn.Linear(fan_in, fan_out) for fan_in, fan_out in itertools.pairwise(widths)]
 
     yield "three layers of width 8, base 4", (of(3, 8, 8, 2), 0.1, 4)
     yield "as wide as the base", (of(3, 4, 4, 2), 0.1, 4)
@@ -179,7 +182,7 @@ def networks():
 def scaled(search):
     def facts(layers, lr, base):
         layers = copy.deepcopy(layers)
-        names = {id(getattr(layer, kind)): f"{kind} {at}" for at, layer in enumerate(layers, start=1) for kind in ("weight", "bias")}
+        names = {id(getattr(layer, kind)): f"{kind} {at}" for at, layer in enumerate(layers, 1) for kind in ("weight", "bias")}
         first, second = search.mup(layers, lr, base)
         return {"the first group": ", ".join(names.get(id(one), "something else") for one in first["params"]),
                 "its rate": float(first["lr"]),

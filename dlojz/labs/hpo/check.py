@@ -1,6 +1,6 @@
 """hpo: the space, the objective, successive halving, the best trial, its confirmation and muP, each beside the kit's."""
 
-SPACE = {"optimizer": "{kits}", "lr": "{kits}: good rates of SGD and of AdamW are a hundred times apart, so they are found by ratios",
+SPACE = {"optimizer": "{kits}", "lr": "{kits}: good rates of SGD and AdamW are a hundred times apart: search by ratios",
          "width": "{kits}", "dropout": "{kits}", "momentum": "{kits}", "decay": "{kits}",
          "what else is asked": "{kits}: what the other optimizer needs means nothing here",
          "the configuration": "a dict of what was suggested, by name: {kits}"}
