@@ -307,3 +307,20 @@ def test_what_was_used(journal):
     with trials.accounted(journal, "cpu"):
         work(journal, 1)
     assert trials.account(trials.Search(journal).study) == {"gpu_seconds": 0, "joules": None}
+
+
+def test_what_two_gpus_have_used(journal, monkeypatch):
+    class Meter:
+        def __init__(self, uuid):
+            self.joules = iter((100.0, 400.0))
+
+        def read(self):
+            return 0.0, next(self.joules)
+
+    monkeypatch.setattr("dlojz.system.machine.gpu_uuid", lambda device: {"cuda": "GPU-1"}[device.type])
+    monkeypatch.setattr("dlojz.training.energy.EnergyMeter", Meter)
+    for _ in range(2):
+        with trials.accounted(journal, "cuda"):
+            time.sleep(0.01)
+    found = trials.account(trials.Search(journal).study)
+    assert found["joules"] == 600 and 0.02 <= found["gpu_seconds"] < 60

@@ -6,7 +6,7 @@
 
 ``search``: workers that share one GPU and one journal; a row for each trial, with seconds since the first was taken, then one for
 the whole. ``confirm``: the three best of it with five new seeds, on validation and test. ``transfer``: training loss against the
-learning rate by width, standard and muP. ``workers``: the same trials, none pruned, with one worker, two and four. Needs Optuna.
+learning rate by width, standard and muP. ``workers``: the same trials, none pruned, with four workers and with one. Needs Optuna.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from pathlib import Path
 
 from ..system import paths, suggest
 from ..training import trials
-from ..training.energy import EnergyMeter
 from . import hardware
 
 RESULTS = paths.PACKAGE.parent / "docs" / "results"
@@ -48,13 +47,13 @@ class Here:
 
 
 def search(here: Here) -> Iterator[dict]:
-    yield from _searched(here, "tpe", "yours", workers=2 if here.tiny else 4, count=8 if here.tiny else 150)
+    yield from _searched(here, "tpe", "yours", workers=2 if here.tiny else 4, count=8 if here.tiny else 120)
 
 
 def workers(here: Here) -> Iterator[dict]:
-    for count in (1, 2) if here.tiny else (4, 2, 1):
+    for count in (2, 1) if here.tiny else (4, 1):
         *rows, whole = _searched(here, "random", "none", workers=count, count=3 if here.tiny else 12)
-        if count != 1:  # the same trials each time: they are kept once
+        if count > 1:  # the same trials each time: they are kept once
             yield from rows
         yield whole
 
@@ -67,23 +66,22 @@ def confirm(here: Here) -> Iterator[dict]:
     (kept,) = here.out.glob("hpo_search-1x-*.json")
     found = json.loads(kept.read_text())["rows"]
     finalists = sorted((row for row in found if row.get("state") == "complete"), key=lambda row: row["value"])[:FINALISTS]
-    data = kit.load(here.device, here.images)
+    data, meter = kit.load(here.device, here.images), trials.meter_of(here.device)
     for row in finalists:
         for seed in SEEDS:
-            meter = EnergyMeter(_gpu(here))
             begun, before = time.perf_counter(), meter.read()
-            *_, validation = kit.fit(row["params"], data.train, data.validation, seed, kit.EPOCHS)
+            *_, net = kit.trained(row["params"], data.train, seed, kit.EPOCHS)
             if here.cuda:
                 torch.cuda.synchronize()
             took, after = time.perf_counter() - begun, meter.read()
-            *_, test = kit.fit(row["params"], data.train, data.test, seed, kit.EPOCHS)
-            yield {"number": row["number"], "searched": row["value"], "seed": seed, "validation": validation, "test": test,
-                   "seconds": took, "joules": after[1] - before[1] if before and after else None}
+            joules = after[1] - before[1] if before and after else None
+            yield {"number": row["number"], "searched": row["value"], "seed": seed, "seconds": took, "joules": joules,
+                   "validation": kit.error(net, data.validation), "test": kit.error(net, data.test)}
 
 
 def transfer(here: Here) -> Iterator[dict]:
     kit = _kit()
-    data = kit.load(here.device, here.images)
+    data = kit.load(here.device, here.images or [20_000, 100, 100])
     rates = [2.0**-8] if here.tiny else [2.0**power for power in range(-13, -4)]
     yield from kit.transfer(data, (64, 128) if here.tiny else (64, 128, 256, 1024, 4096), rates, epochs=2)
 
@@ -103,7 +101,8 @@ def _searched(here: Here, sampler: str, pruner: str, workers: int, count: int) -
         took = time.perf_counter() - begun
         study = trials.Search(journal).study
         rows, used = trials.rows(study), trials.account(study)
-    yield from rows
+    for row in rows:
+        yield row | {"workers": [[worker, round(begin, 2)] for worker, begin in row["workers"]]}
     yield {"what": "whole", "workers": workers, "trials": len(rows), "sampler": sampler, "pruner": pruner, "command": took,
            "seconds": max(row["end"] for row in rows), "epochs": sum(len(row["errors"]) for row in rows), **used}
 
@@ -112,12 +111,6 @@ def _kit():
     if str(SCRIPT.parent) not in sys.path:
         sys.path.insert(0, str(SCRIPT.parent))
     return __import__("search")
-
-
-def _gpu(here: Here) -> str | None:
-    from ..system import machine
-
-    return machine.gpu_uuid(0) if here.cuda else None
 
 
 def main(argv=None) -> int:

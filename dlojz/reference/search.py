@@ -28,7 +28,7 @@ optuna = trials.library()
 EPOCHS = 9  # of each trial that is not pruned: rungs of successive halving are 1, 3 and 9
 WIDTHS = (64, 128, 256)
 BATCH = 64
-IMAGES = {False: (3_000, 1_000, 2_000), True: (20_000, 10_000, 10_000)}  # training, validation, test: without a GPU, with one
+IMAGES = {False: (3_000, 1_000, 2_000), True: (10_000, 10_000, 10_000)}  # training, validation, test: without a GPU, with one
 JOURNAL = os.environ.get("DLOJZ_RUN", "runs") + "/search.journal"
 
 
@@ -67,7 +67,12 @@ def network(width, dropout=0.0, inputs=256, classes=10):
 
 
 def fit(configuration, train, judged, seed, epochs):
-    """Trains anew, as `suggest` describes it in ``configuration``; gives after each epoch the error on ``judged``, from 0 to 1.
+    """Trains anew and gives after each epoch the error on ``judged``, from 0 to 1. The rest is as `trained` has it."""
+    return (error(net, judged) for net in trained(configuration, train, seed, epochs))
+
+
+def trained(configuration, train, seed, epochs):
+    """Trains anew, as `suggest` describes it in ``configuration``, and gives the network after each epoch.
 
     ``seed`` decides the first weights, the order of the images, and dropout.
     """
@@ -81,7 +86,7 @@ def fit(configuration, train, judged, seed, epochs):
         optimizer = torch.optim.AdamW(net.parameters(), configuration["lr"], weight_decay=configuration["decay"], fused=fused)
     for _ in range(epochs):
         epoch_of(net, optimizer, train)
-        yield error(net, judged)
+        yield net
 
 
 def epoch_of(net, optimizer, train):
@@ -231,22 +236,19 @@ def mup(layers, lr, base):
     # <<< hpo.mup
 
 
-def transfer(data, widths=WIDTHS, rates=(), epochs=3, seeds=(1,), base=64):
+def transfer(data, widths=WIDTHS, rates=(), epochs=3, seed=1, base=64):
     """Yields rows of the training loss (mean of the last half epoch) by ``scheme`` ("standard", "muP"), ``width`` and ``lr``."""
     for width in widths:
         for scheme in ("standard", "muP"):
             for lr in rates or [2.0**power for power in range(-12, -3)]:
-                losses = []
-                for seed in seeds:
-                    torch.manual_seed(seed)
-                    net = network(width).to(data.train.pixels.device)
-                    layers = [layer for layer in net if isinstance(layer, nn.Linear)]
-                    groups = [{"params": list(net.parameters()), "lr": lr}] if scheme == "standard" else mup(layers, lr, base)
-                    optimizer = torch.optim.Adam(groups, fused=data.train.pixels.is_cuda or None)
-                    for _ in range(epochs):
-                        loss = epoch_of(net, optimizer, data.train)
-                    losses.append(loss.item())
-                yield {"scheme": scheme, "width": width, "lr": lr, "loss": sum(losses) / len(losses), "losses": losses}
+                torch.manual_seed(seed)
+                net = network(width).to(data.train.pixels.device)
+                layers = [layer for layer in net if isinstance(layer, nn.Linear)]
+                groups = [{"params": list(net.parameters()), "lr": lr}] if scheme == "standard" else mup(layers, lr, base)
+                optimizer = torch.optim.Adam(groups, fused=data.train.pixels.is_cuda or None)
+                for _ in range(epochs):
+                    loss = epoch_of(net, optimizer, data.train)
+                yield {"scheme": scheme, "width": width, "lr": lr, "loss": loss.item()}
 
 
 # --------------------------------------------------------------------------------------------------------------- the workers

@@ -242,17 +242,23 @@ def rows(study) -> list[dict]:
 def accounted(journal: Path | str, device: str) -> Iterator[None]:
     """Notes in the study how long its block took, and the energy of the GPU meanwhile where it can be measured: once for all
     workers that share a GPU."""
-    from ..system import machine
-    from .energy import EnergyMeter
-
-    cuda = device == "cuda"
-    meter = EnergyMeter(machine.gpu_uuid(0) if cuda else None)
+    cuda, meter = device == "cuda", meter_of(device)
     begun, before = time.time(), meter.read()
     yield
     after = meter.read()
     Search(journal).study.set_user_attr(f"used {uuid.uuid4().hex[:12]}", {
         "what": "used", "seconds": time.time() - begun, "gpus": int(cuda),
         "joules": after[1] - before[1] if before and after else None})
+
+
+def meter_of(device: str):
+    """An `EnergyMeter` of this "cuda" device; of anything else it measures nothing."""
+    import torch
+
+    from ..system import machine
+    from .energy import EnergyMeter
+
+    return EnergyMeter(machine.gpu_uuid(torch.device(device)))
 
 
 def account(study) -> dict:
