@@ -297,10 +297,14 @@ def test_a_file_that_is_no_journal(tmp_path):
         trials.Search(tmp_path / "notes.txt" / "search.journal")
 
 
-def test_without_optuna_one_sentence(monkeypatch):
+def test_without_optuna_one_sentence(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(UsageError, match=r"Optuna is not installed: the lab hpo needs it, and nothing else does\. .*pip install"):
         trials.library()
+    monkeypatch.setattr(sys, "argv", ["/home/me/search.py", "--workers", "2"])
+    with pytest.raises(SystemExit, match="2"):
+        trials.library("__main__")
+    assert capsys.readouterr().err.startswith("search.py: Optuna is not installed")
 
 
 def test_what_was_used(journal):

@@ -23,7 +23,7 @@ from dlojz import todo  # noqa: F401
 from dlojz.data import small
 from dlojz.training import failures, trials
 
-optuna = trials.library()
+optuna = trials.library(__name__)
 
 EPOCHS = 9  # of each trial that is not pruned: rungs of successive halving are 1, 3 and 9
 WIDTHS = (64, 128, 256)

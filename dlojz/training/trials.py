@@ -35,14 +35,19 @@ GRACE = 10  # seconds after which Optuna breaks the lock of who was killed while
 NEEDED = "optuna>=4.3"  # before, the lock of a worker that was killed while writing was never broken
 
 
-def library():
-    """Optuna, with its warnings about experimental features off. Raises UsageError where it is not installed."""
+def library(caller: str = ""):
+    """Optuna, with its warnings about experimental features off. Raises UsageError where it is not installed; for a script that
+    runs (its ``__name__`` is "__main__"), that is one line, and exit code 2."""
     try:
         import optuna
     except ImportError as error:
         missing = "Optuna is not installed" if error.name == "optuna" else f"Optuna cannot be imported ({error})"
-        raise UsageError(f"{missing}: the lab hpo needs it, and nothing else does. {sys.executable} -m pip install "
-                         f"'{NEEDED}', then restart the kernel if this is a notebook") from None
+        said = UsageError(f"{missing}: the lab hpo needs it, and nothing else does. {sys.executable} -m pip install '{NEEDED}', "
+                          "then restart the kernel if this is a notebook")
+        if caller == "__main__":
+            say(f"{Path(sys.argv[0]).name}: {said}", file=sys.stderr)
+            sys.exit(2)
+        raise said from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     warnings.filterwarnings("ignore", "The reported value is ignored")  # a trial that is run again reports the same

@@ -1,5 +1,7 @@
 """hpo: the space, the objective, successive halving, the best trial, its confirmation and muP, each beside the kit's."""
 
+from dlojz.training import trials
+
 SPACE = {"optimizer": "{kits}", "lr": "{kits}: good rates of SGD and AdamW are a hundred times apart: search by ratios",
          "width": "{kits}", "dropout": "{kits}", "momentum": "{kits}", "decay": "{kits}",
          "what else is asked": "{kits}: what the other optimizer needs means nothing here",
@@ -24,6 +26,8 @@ MUP = {"the first group": "the first weight and all biases: {kits}", "its rate":
 
 
 def check(probe):
+    trials.library()  # where it is not installed, that is all there is to say
+
     def beside(function, inputs, by, fence, words, claim):
         probe.call_beside("search.py", function, inputs, by=by, look=f"hpo.{fence}", words=words, claim=claim)
 
