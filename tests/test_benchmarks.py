@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from dlojz.benchmarks import compiling, day2, day3, hardware, ladder, parallel, quantizing, runs
+from dlojz.benchmarks import compiling, day2, day3, hardware, ladder, quantizing, runs, searching
 from dlojz.labs.memory import figures as memory_figures
 from dlojz.labs.optimizers import updates
 from dlojz.system import paths
@@ -149,6 +150,27 @@ def test_quantizing_is_measured_with_small_sizes(tmp_path, capsys):
     with pytest.raises(SystemExit):
         quantizing.main(["int4"])
     assert "did you mean 'int8'?" in capsys.readouterr().err
+
+
+# --- day 4: searching -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_search_is_measured_with_small_sizes(tmp_path, capsys):
+    pytest.importorskip("optuna")
+    assert searching.main(["search", "transfer", "confirm", "--device", "cpu", "--tiny", "--out", str(tmp_path)]) == 0
+    found = {file.name.split("-")[0]: json.loads(file.read_text())["rows"] for file in tmp_path.glob("*.json")}
+    *trials, whole = found["hpo_search"]
+    assert [row["number"] for row in trials] == list(range(8)) and whole["trials"] == 8 and whole["workers"] == 2
+    assert whole["epochs"] == sum(len(row["errors"]) for row in trials) and whole["joules"] is None
+    assert {(row["scheme"], row["width"]) for row in found["hpo_transfer"]} == {
+        (scheme, width) for scheme in ("standard", "muP") for width in (64, 128)}
+    best = min(row["value"] for row in trials if row["state"] == "complete")
+    assert found["hpo_confirm"][0]["searched"] == best and len(found["hpo_confirm"]) == 15
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        searching.main(["transfers"])
+    assert "did you mean 'transfer'?" in capsys.readouterr().err
 
 
 # --- day 3: hardware ------------------------------------------------------------------------------------------------------

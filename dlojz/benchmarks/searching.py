@@ -124,7 +124,6 @@ def main(argv=None) -> int:
         parser.error(f"there is no part {unknown[0]!r}: {suggest.hint(unknown[0], PARTS)}Expected are {', '.join(PARTS)}")
     import torch
 
-    torch.set_num_threads(1)  # as the workers have it
     here = Here(args.device or ("cuda" if torch.cuda.is_available() else "cpu"), args.tiny, args.out)
     failed = 0
     for part in args.parts or PARTS:

@@ -216,8 +216,12 @@ def importance(job, epoch: int = 1) -> View:
     if len(rows) < 6:
         return _empty(job)
     bars = []
-    for name in dict.fromkeys(name for row in rows for name in row["params"]):
-        there = [(row["params"][name], row["errors"][str(epoch)]) for row in rows if name in row["params"]]
+    given = {name: rows for name in dict.fromkeys(name for row in rows for name in row["params"])}
+    for optimizer in ("sgd", "adamw"):  # whose good rates have nothing to do with each other
+        given[f"lr of {optimizer}"] = [row for row in rows if row["params"].get("optimizer") == optimizer]
+    for name, some in given.items():
+        key = name.partition(" ")[0]
+        there = [(row["params"][key], row["errors"][str(epoch)]) for row in some if key in row["params"]]
         if len(there) < 6:
             continue
         explained, groups = explains(there)
@@ -401,15 +405,15 @@ def finalists(job) -> View:
         data = kit.load("cuda" if torch.cuda.is_available() else "cpu", _images(size))
         rows = rows[: size.finalists]
         seeds = [1001 + number for number in range(size.seeds)]
-        done: list = []
+        nets: dict = {}
 
-        def score(configuration, seed, judged=data.validation):
-            *_, error = kit.fit(configuration, data.train, judged, seed, kit.EPOCHS)
-            done.append(error)
-            return error
+        def score(configuration, seed):
+            *_, net = kit.trained(configuration, data.train, seed, kit.EPOCHS)
+            nets.setdefault(said(configuration), []).append(net)
+            return kit.error(net, data.validation)
 
         place, means, errors = mine.confirm([row["params"] for row in rows], score, seeds)
-        test = [score(rows[place]["params"], seed, data.test) for seed in seeds] if done else []
+        test = [kit.error(net, data.test) for net in nets.get(said(rows[place]["params"]), [])]
     finally:
         torch.set_num_threads(before)
     cells = [[("→ " if at == place else "") + f"trial {row['number']}", f"{row['value']:.3f}", f"{mean:.3f} ± {error:.3f}",
