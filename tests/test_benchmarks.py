@@ -157,14 +157,19 @@ def test_quantizing_is_measured_with_small_sizes(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_search_is_measured_with_small_sizes(tmp_path, capsys):
+    import torch
+
     pytest.importorskip("optuna")
-    assert searching.main(["search", "transfer", "confirm", "--device", "cpu", "--tiny", "--out", str(tmp_path)]) == 0
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # several that wait for each other on a busy machine take ten times as long
+    try:
+        assert searching.main(["search", "confirm", "--device", "cpu", "--tiny", "--out", str(tmp_path)]) == 0
+    finally:
+        torch.set_num_threads(before)
     found = {file.name.split("-")[0]: json.loads(file.read_text())["rows"] for file in tmp_path.glob("*.json")}
     *trials, whole = found["hpo_search"]
     assert [row["number"] for row in trials] == list(range(8)) and whole["trials"] == 8 and whole["workers"] == 2
     assert whole["epochs"] == sum(len(row["errors"]) for row in trials) and whole["joules"] is None
-    assert {(row["scheme"], row["width"]) for row in found["hpo_transfer"]} == {
-        (scheme, width) for scheme in ("standard", "muP") for width in (64, 128)}
     best = min(row["value"] for row in trials if row["state"] == "complete")
     assert found["hpo_confirm"][0]["searched"] == best and len(found["hpo_confirm"]) == 15
     capsys.readouterr()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ...system import paths, sites, workspace
 from ...training import trials
-from ...ui import charts
+from ...ui import charts, tables
 from ...ui.charts import Lane, Line, Point, Span
 from ...ui.page import View, headline, quiet, table, table_html
 from ...ui.palette import BAD, BLUE, GREEN, GREY, ORANGE, RUNS, VERMILLION
@@ -150,6 +150,7 @@ def _contours(name: str) -> list[Line]:
             for level in levels for line in generator.lines(level)]
 
 
+@tables.numbers(budget=(1, 400), seeds=(1, 20))
 def landscapes(budget: int = 49, seeds: int = 5) -> View:
     """Grid, random and TPE with the same number of proposals on two landscapes."""
     panels, rows = [], []
@@ -210,6 +211,7 @@ def said(params: dict) -> str:
     return ", ".join(f"{name} {_value(value)}" for name, value in params.items())
 
 
+@tables.numbers(epoch=(1, 1000))
 def importance(job, epoch: int = 1) -> View:
     """What fraction of the variance of the errors after ``epoch`` epochs the groups of each parameter explain."""
     rows = [row for row in _rows(job) if str(epoch) in row["errors"]]
@@ -352,6 +354,7 @@ trials.Search(sys.argv[1]).run(objective, int(sys.argv[2]))
 """
 
 
+@tables.numbers(count=(3, 40))
 def killed(count: int = 8) -> View:
     """Two workers and ``count`` trials of 0.3 s, without a training. The first worker is killed in its second trial."""
     trials.library()
@@ -537,6 +540,8 @@ def recorded_finalists() -> View:
 
 def _mean(values: list[float]) -> str:
     mean = sum(values) / len(values)
+    if len(values) < 2:
+        return f"{mean:.4f} (one seed)"
     spread = (sum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)) ** 0.5
     return f"{mean:.4f} ± {spread:.4f}"
 
