@@ -4,9 +4,9 @@
     python -m dlojz.benchmarks.searching search transfer       some of them
     python -m dlojz.benchmarks.searching --device cpu --tiny   a try, with sizes that say nothing
 
-``search``: workers that share one GPU and one journal; a row for each trial, with seconds since the first was taken, then one for
-the whole. ``confirm``: the three best of it with five new seeds, on validation and test. ``transfer``: training loss against the
-learning rate by width, standard and muP. ``workers``: the same trials, none pruned, with four workers and with one. Needs Optuna.
+``search``: four workers that share one GPU and one journal; a row for each trial, with seconds since the first was taken, then
+one for the whole. ``confirm``: the three best of it with five new seeds, on validation and test. ``transfer``: training loss
+against the learning rate by width, standard and muP. Needs Optuna.
 """
 
 from __future__ import annotations
@@ -47,15 +47,22 @@ class Here:
 
 
 def search(here: Here) -> Iterator[dict]:
-    yield from _searched(here, "tpe", "yours", workers=2 if here.tiny else 4, count=8 if here.tiny else 120)
-
-
-def workers(here: Here) -> Iterator[dict]:
-    for count in (2, 1) if here.tiny else (4, 1):
-        *rows, whole = _searched(here, "random", "none", workers=count, count=3 if here.tiny else 12)
-        if count > 1:  # the same trials each time: they are kept once
-            yield from rows
-        yield whole
+    """Rows of the trials of a search, as they are in its journal, and one of the whole."""
+    workers, count = (2, 8) if here.tiny else (4, 120)
+    with tempfile.TemporaryDirectory() as scratch:
+        journal = f"{scratch}/search.journal"
+        command = [sys.executable, str(SCRIPT), "--journal", journal, "--trials", str(count), "--workers", str(workers),
+                   "--device", here.device]
+        command += ["--images", *map(str, here.images), "--epochs", "3"] if here.tiny else []
+        begun = time.perf_counter()
+        subprocess.run(command, check=True)
+        took = time.perf_counter() - begun
+        study = trials.Search(journal).study
+        rows, used = trials.rows(study), trials.account(study)
+    for row in rows:
+        yield row | {"workers": [[worker, round(begin, 2)] for worker, begin in row["workers"]]}
+    yield {"what": "whole", "workers": workers, "trials": len(rows), "sampler": "tpe", "pruner": "yours", "command": took,
+           "seconds": max(row["end"] for row in rows), "epochs": sum(len(row["errors"]) for row in rows), **used}
 
 
 def confirm(here: Here) -> Iterator[dict]:
@@ -86,25 +93,7 @@ def transfer(here: Here) -> Iterator[dict]:
     yield from kit.transfer(data, (64, 128) if here.tiny else (64, 128, 256, 1024, 4096), rates, epochs=2)
 
 
-PARTS = {"search": search, "transfer": transfer, "confirm": confirm, "workers": workers}
-
-
-def _searched(here: Here, sampler: str, pruner: str, workers: int, count: int) -> Iterator[dict]:
-    """Rows of the trials of a search, as they are in its journal, and one of the whole."""
-    with tempfile.TemporaryDirectory() as scratch:
-        journal = f"{scratch}/search.journal"
-        command = [sys.executable, str(SCRIPT), "--journal", journal, "--trials", str(count), "--workers", str(workers),
-                   "--sampler", sampler, "--pruner", pruner, "--device", here.device]
-        command += ["--images", *map(str, here.images), "--epochs", "3"] if here.tiny else []
-        begun = time.perf_counter()
-        subprocess.run(command, check=True)
-        took = time.perf_counter() - begun
-        study = trials.Search(journal).study
-        rows, used = trials.rows(study), trials.account(study)
-    for row in rows:
-        yield row | {"workers": [[worker, round(begin, 2)] for worker, begin in row["workers"]]}
-    yield {"what": "whole", "workers": workers, "trials": len(rows), "sampler": sampler, "pruner": pruner, "command": took,
-           "seconds": max(row["end"] for row in rows), "epochs": sum(len(row["errors"]) for row in rows), **used}
+PARTS = {"search": search, "transfer": transfer, "confirm": confirm}
 
 
 def _kit():

@@ -204,6 +204,18 @@ def test_what_is_quoted_of_the_record_of_rates():
             assert f"{loss:.3f}" in text, (page, loss)
 
 
+def test_what_is_quoted_of_the_record_of_a_search():
+    pages = [(paths.PACKAGE.parent / page).read_text() for page in ("notebooks/day4_4_hpo.ipynb", "docs/day4.md")]
+    cost, found = str(figures.recorded_search()), str(figures.recorded_finalists())
+    assert "A search takes 19 times the energy" in cost and "120: 34 complete, 86 pruned" in cost and "444, 41% of 1080" in cost
+    assert "19 times the energy" in pages[1] and "444 of 1,080 (41 %)" in pages[1] and "34 complete" in pages[0]
+    winner = re.search(r"trial 74 +0\.3889 +5 +0\.4240 ± 0\.0069 +0\.4306 ± 0\.0084", found)
+    assert winner, found
+    assert "0.424 ± 0.007, and 0.431 ± 0.008 on the test set" in pages[1] and "0.424: 3.5 percentage points more" in pages[0]
+    shared = str(figures.recorded_workers())
+    assert "4 workers do 3.8 times as many" in shared and "3.8 times as" in pages[1]
+
+
 def test_the_space_can_hold_the_answer():
     text = catalogue.reference("search.py").read_text()
     for name, (low, high) in figures.RANGES.items():

@@ -9,6 +9,7 @@ import math
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -524,18 +525,18 @@ def recorded_search() -> View:
 
 
 def recorded_finalists() -> View:
-    """The finalists of that search with new seeds, on validation and test."""
+    """The best of that search with new seeds, on validation and test."""
     found = _recorded("confirm")
     if not found:
         return _not_there("confirm")
     cells = []
     for number in dict.fromkeys(row["number"] for row in found["rows"]):
         there = [row for row in found["rows"] if row["number"] == number]
-        cells.append([f"trial {number}", f"{there[0]['searched']:.4f}",
+        cells.append([f"trial {number}", f"{there[0]['searched']:.4f}", str(len(there)),
                       *(_mean([row[key] for row in there]) for key in ("validation", "test"))])
-    seeds = len(found["rows"]) // len(cells)
-    return _view(f"The three best with {seeds} new seeds: {_where(found)}", None,
-                 ["trial", "in the search", "validation error", "test error"], cells, "± is the standard error of the mean.")
+    return _view(f"The best with new seeds: {_where(found)}", None,
+                 ["trial", "in the search", "new seeds", "validation error", "test error"], cells,
+                 "± is the standard error of the mean.")
 
 
 def _mean(values: list[float]) -> str:
@@ -547,20 +548,22 @@ def _mean(values: list[float]) -> str:
 
 
 def recorded_workers() -> View:
-    """The same trials by one worker, two and four on one GPU, none pruned; and what their first epochs say of the last."""
-    found = _recorded("workers")
-    if not found:
-        return _not_there("workers")
-    wholes = sorted((row for row in found["rows"] if row.get("what") == "whole"), key=lambda row: row["workers"])
-    alone = wholes[0]["seconds"]
-    bars = [charts.Bar(f"{row['workers']} worker{'s' * (row['workers'] > 1)}", row["seconds"],
-                       note=f"{alone / row['seconds']:.2f} times as fast") for row in wholes]
-    trials_ = list({row["number"]: row for row in found["rows"] if "number" in row}.values())
-    last = str(max(int(epoch) for row in trials_ for epoch in row["errors"]))
-    cells = [[epoch, f"{rank([row['errors'][epoch] for row in trials_], [row['errors'][last] for row in trials_]):.2f}"]
+    """Whether workers that share a GPU slow each other; and what the first epochs of a trial say of the last."""
+    found, after = _recorded("search"), _recorded("confirm")
+    if not found or not after:
+        return _not_there("search")
+    *rows, whole = found["rows"]
+    complete = [row for row in rows if row["state"] == "complete"]
+    last = max(complete[0]["errors"], key=int)
+    count, alone = whole["workers"], statistics.median(row["seconds"] for row in after["rows"])
+    shared = statistics.median(row["end"] - row["begin"] for row in complete)
+    bars = [charts.Bar("alone on the GPU", alone), charts.Bar(f"beside {count - 1} others", shared)]
+    cells = [[epoch, f"{rank([row['errors'][epoch] for row in complete], [row['errors'][last] for row in complete]):.2f}"]
              for epoch in ("1", "3") if epoch != last]
-    return _view(f"{wholes[0]['trials']} trials of {last} epochs on one GPU: {_where(found)}", charts.bars(bars, unit="s"),
-                 ["after epoch", f"rank correlation with epoch {last}"], cells)
+    return _view(f"Seconds of a training of {last} epochs: {_where(found)}", charts.bars(bars, unit="s"),
+                 ["after epoch", f"rank correlation with epoch {last}, of the {len(complete)} complete trials"], cells,
+                 f"{count} workers do {count * alone / shared:.1f} times as many trainings per second as one. A correlation is of the "
+                 "trials that were kept, whose early errors are alike; what was thrown out has no last epoch to compare.")
 
 
 def rank(one: Sequence[float], other: Sequence[float]) -> float:
