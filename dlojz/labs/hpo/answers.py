@@ -109,7 +109,7 @@ for epoch, found in enumerate(fit(configuration, data.train, data.validation, tr
 return found
 # <<< hpo.objective
 
-# wrong: learning rates on a linear scale · expect: lr is from 0.0001 to 1, linear.*found by ratios.*the fence hpo.space
+# wrong: learning rates on a linear scale · expect: lr is from 0.0001 to 1, linear.*search by ratios.*the fence hpo.space
 # >>> hpo.space
 configuration = {"optimizer": trial.suggest_categorical("optimizer", ["sgd", "adamw"]), "lr": trial.suggest_float("lr", 1e-4, 1)}
 if configuration["optimizer"] == "sgd":

@@ -562,8 +562,8 @@ def recorded_workers() -> View:
              for epoch in ("1", "3") if epoch != last]
     return _view(f"Seconds of a training of {last} epochs: {_where(found)}", charts.bars(bars, unit="s"),
                  ["after epoch", f"rank correlation with epoch {last}, of the {len(complete)} complete trials"], cells,
-                 f"{count} workers do {count * alone / shared:.1f} times as many trainings per second as one. A correlation is of "
-                 "the trials that were kept, whose early errors are alike; what was thrown out has no last epoch to compare.")
+                 f"{count} workers do {count * alone / shared:.1f} times as many trainings per second as one. A correlation is "
+                 "of the trials that were kept, whose early errors are alike; what was thrown out has no last epoch to compare.")
 
 
 def rank(one: Sequence[float], other: Sequence[float]) -> float:
