@@ -7,8 +7,7 @@ import subprocess
 import pytest
 import torch
 
-from dlojz.benchmarks import compiling, day2, day3, hardware, ladder, parallel, quantizing, runs
-from dlojz.benchmarks import compiling, day2, day3, hardware, ladder, quantizing, runs, searching
+from dlojz.benchmarks import compiling, day2, day3, hardware, ladder, parallel, quantizing, runs, searching
 from dlojz.labs.memory import figures as memory_figures
 from dlojz.labs.optimizers import updates
 from dlojz.system import paths
