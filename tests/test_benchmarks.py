@@ -54,6 +54,7 @@ def test_each_kept_result_is_on_a_page():
     kept = {file.name.split("-")[0] for file in day2.RESULTS.glob("*.json")}
     shown = {suite for page in day2.PAGE.parent.glob("*.md") for _, suite, _ in day2.MARK.findall(page.read_text())}
     others = {f"compile_{part}" for part in compiling.PARTS} | {f"quantize_{part}" for part in quantizing.PARTS}
+    others |= {f"hpo_{part}" for part in searching.PARTS}
     assert kept <= shown | others | {"memory"}
 
 
