@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import torch
 
-from dlojz.benchmarks import compiling, day2, day3, hardware, ladder, parallel, quantizing, runs
+from dlojz.benchmarks import compiling, day2, day3, hardware, ladder, parallel, quantizing, runs, searching
 from dlojz.labs.memory import figures as memory_figures
 from dlojz.labs.optimizers import updates
 from dlojz.system import paths
@@ -55,6 +55,7 @@ def test_each_kept_result_is_on_a_page():
     kept = {file.name.split("-")[0] for file in day2.RESULTS.glob("*.json")}
     shown = {suite for page in day2.PAGE.parent.glob("*.md") for _, suite, _ in day2.MARK.findall(page.read_text())}
     others = {f"compile_{part}" for part in compiling.PARTS} | {f"quantize_{part}" for part in quantizing.PARTS}
+    others |= {f"hpo_{part}" for part in searching.PARTS}
     assert kept <= shown | others | {"memory", "language"}
 
 
@@ -180,6 +181,32 @@ def test_quantizing_is_measured_with_small_sizes(tmp_path, capsys):
     with pytest.raises(SystemExit):
         quantizing.main(["int4"])
     assert "did you mean 'int8'?" in capsys.readouterr().err
+
+
+# --- day 4: searching -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_search_is_measured_with_small_sizes(tmp_path, capsys):
+    import torch
+
+    pytest.importorskip("optuna")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # several that wait for each other on a busy machine take ten times as long
+    try:
+        assert searching.main(["search", "confirm", "--device", "cpu", "--tiny", "--out", str(tmp_path)]) == 0
+    finally:
+        torch.set_num_threads(before)
+    found = {file.name.split("-")[0]: json.loads(file.read_text())["rows"] for file in tmp_path.glob("*.json")}
+    *trials, whole = found["hpo_search"]
+    assert [row["number"] for row in trials] == list(range(8)) and whole["trials"] == 8 and whole["workers"] == 2
+    assert whole["epochs"] == sum(len(row["errors"]) for row in trials) and whole["joules"] is None
+    best = min(row["value"] for row in trials if row["state"] == "complete")
+    assert found["hpo_confirm"][0]["searched"] == best and len(found["hpo_confirm"]) == 15
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        searching.main(["transfers"])
+    assert "did you mean 'transfer'?" in capsys.readouterr().err
 
 
 # --- day 3: hardware ------------------------------------------------------------------------------------------------------

@@ -663,6 +663,14 @@ def test_packages():
     )
 
 
+def test_optuna_is_for_one_lab():
+    assert only(packages.say_optuna("5.0.0")).level == FINE
+    for version, seen in ((None, "not installed"), ("4.2.1", "4.2.1 is too old (the lab needs 4.3)")):
+        found = only(packages.say_optuna(version))
+        assert found.level == NOTE and found.text == seen and "Only the lab hpo needs it: " in found.advice
+        assert "pip install --upgrade 'optuna>=4.3'" in found.advice
+
+
 def test_packages_of_this_environment_are_those_of_the_project():
     found = packages.look_packages()
     assert found["torch"]["version"] and found["torch"]["least"] == "2.6"

@@ -18,7 +18,7 @@ def python(*words):
 MODULES = [
     "dlojz", "dlojz.cli", "dlojz.training.records", "dlojz.training.summary", "dlojz.training.options",
     "dlojz.training.failures", "dlojz.training.distributed", "dlojz.system.machine", "dlojz.training.energy",
-    "dlojz.training.chronometer", "dlojz.system.sites", "dlojz.jobs", "dlojz.doctor", "dlojz.labs.verbs",
+    "dlojz.training.chronometer", "dlojz.training.trials", "dlojz.system.sites", "dlojz.jobs", "dlojz.doctor", "dlojz.labs.verbs",
     "dlojz.labs.catalogue", "dlojz.labs.workspace", "dlojz.system.workspace", "dlojz.ui.page", "dlojz.ui.words",
 ]
 

@@ -49,6 +49,7 @@ def look(system: System) -> Facts:
         "limits": lambda: hardware.look_limits(system),
         "gpu": lambda: gpu.look_gpus(system),
         "packages": packages.look_packages,
+        "optuna": packages.look_optuna,
         "compiler": lambda: packages.look_compiler(system),
         "jupyter": lambda: jupyter.look_jupyter(system),
         "slurm": lambda: stack.look_slurm(system),
@@ -89,6 +90,7 @@ def findings_of(facts: Facts, env: dict[str, str]) -> Iterator[Finding]:
             ("Packages", lambda: packages.say_packages(facts["packages"])),
             ("torch", lambda: pytorch.say_torch(facts["torch"], facts.get("gpu"), cores, env)),
             ("torch.compile", lambda: packages.say_compiler(facts["compiler"], bool(gpus.get("gpus")))),
+            ("Optuna", lambda: packages.say_optuna(facts["optuna"])),
             ("Widgets", lambda: jupyter.say_jupyter(facts["jupyter"])),
         ],
         "Your stack": [

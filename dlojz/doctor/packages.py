@@ -11,6 +11,7 @@ from importlib import metadata, util
 from .. import __version__
 from ..system import inductor, paths
 from ..system.look import System
+from ..training import trials
 from .report import Finding, broken, fine, note
 
 
@@ -88,6 +89,24 @@ def say_packages(packages: dict[str, dict]) -> Iterator[Finding]:
         )
     if said:
         yield fine("Packages", f"dlojz {__version__}, {said}", **data)
+
+
+def look_optuna() -> str | None:
+    """Its version; None where it is not installed."""
+    try:
+        return metadata.version("optuna")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def say_optuna(version: str | None, needed: str = trials.NEEDED) -> Iterator[Finding]:
+    least = needed.partition(">=")[2]
+    if version and numbers(version) >= numbers(least):
+        yield fine("Optuna", f"{version}, for the lab hpo", version=version)
+        return
+    seen = f"{version} is too old (the lab needs {least})" if version else "not installed"
+    advice = f"Only the lab hpo needs it: {pip()} install --upgrade '{needed}'"
+    yield note("Optuna", seen, advice, version=version)
 
 
 def pip() -> str:

@@ -42,6 +42,19 @@ SCRIPTS = {
         sys.exit(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
     """,
     "die.py": "import os; os.kill(os.getpid(), 9)",
+    "trials.py": """
+        import os, pathlib, time
+        from dlojz.training import trials
+        def objective(trial):
+            pathlib.Path(f"runs/has-one-{os.environ['SLURM_ARRAY_TASK_ID']}").touch()
+            if os.environ["SLURM_ARRAY_TASK_ID"] == "0":
+                os.kill(os.getpid(), 9)
+            until = time.monotonic() + 200
+            while len(list(pathlib.Path("runs").glob("has-one-*"))) < 3 and time.monotonic() < until:
+                time.sleep(0.1)
+            return trial.suggest_float("x", -1, 1) ** 2
+        trials.Search("runs/shared.journal").run(objective, 12)
+    """,
     "stubborn.py": """
         import signal, time
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -476,6 +489,22 @@ def test_the_verbs_in_python(lab, monkeypatch):
     assert jobs["nodes"].id == two.id and two.elapsed < patient(60)
     again = two.rerun()
     assert again.id != two.id and again.wait(LIMIT).state == "COMPLETED"
+
+
+def test_an_array_of_workers_shares_a_search_and_one_of_them_is_killed(lab, monkeypatch):
+    pytest.importorskip("optuna")
+    from dlojz import submit
+    from dlojz.training import trials
+
+    monkeypatch.setenv("DLOJZ_SITE", "test-cluster")
+    monkeypatch.setenv("DLOJZ_WORKSPACE", str(lab.folder))
+    group = submit(["trials.py"] * 3, name="search", time=5)
+    group.wait(LIMIT)
+    assert sorted(group.states) == ["COMPLETED", "COMPLETED", "FAILED"]
+    found = trials.Search(lab.folder / "runs" / "shared.journal").study.trials
+    assert [trial.state.name for trial in found] == ["COMPLETE"] * 12
+    assert len({claim["worker"] for trial in found for claim in trials.attempts(trial.user_attrs)}) == 3
+    assert [len(trials.attempts(trial.user_attrs)) for trial in found].count(2) == 1
 
 
 # ------------------------------------------------------------------------------------------- part 2: answers that never come

@@ -32,6 +32,7 @@ PRINTED = {
     "parallelism": r"32 of 64 hidden numbers here, the loss of one process: True\n\n",
     "augmentation": r"the rows of labels add up to \[1\.0\]\n",
     "kernels": r"right to 12 digits: True\n",
+    "hpo": r"12 trials, the best is complete\n",
     "roofline": r"batch 512: 410 FLOP per byte, .* by arithmetic\nbatch 1: 1 FLOP per byte, .* by memory\n",
 }
 WRITTEN = "%%writefile "
