@@ -153,6 +153,24 @@ def parser() -> Parser:
     verb.add_argument("jobs", nargs="+", metavar="JOB")
     verb.set_defaults(run=cancel)
 
+    verb = verbs.add_parser("launch", help="for instructors: submit every run of a day's notebooks, and follow them",
+                            description="Submit every run of a day's notebooks from a solved workspace, and follow them to their "
+                                        "end. The same again starts only what is missing.")
+    verb.add_argument("what", metavar="DAY|LAB", help="day1, or a lab: amp")
+    verb.add_argument("--site", default="", metavar="S", help="a machine or cluster of `dlojz sites`, or a .toml file")
+    verb.add_argument("--dry-run", action="store_true", help="list the runs and what they cost, and queue nothing")
+    verb.set_defaults(run=launch)
+
+    verb = verbs.add_parser("reference", help="for instructors: keep records of this workspace's runs, for `reference`")
+    does = verb.add_subparsers(dest="does", metavar="save|list", required=True, parser_class=Verb)
+    what = does.add_parser("save", help="keep the records of runs that have completed, small, as CARD/NAME.jsonl")
+    what.add_argument("names", nargs="*", metavar="NAME", help="names of runs, as in submit(…, name=\"amp\"); left out, all runs")
+    what.add_argument("--into", default="", metavar="FOLDER",
+                      help="left out: `references` of the site in use, in a checkout of the kit dlojz/recorded")
+    what.set_defaults(run=reference_save)
+    what = does.add_parser("list", help="the recorded runs: name, card, versions, date")
+    what.set_defaults(run=reference_list)
+
     verb = verbs.add_parser("sites", help="the machines and clusters that are known, and which one is in use")
     verb.set_defaults(run=sites)
 
@@ -405,6 +423,39 @@ def sites(args) -> int:
     say(sites.table())
     sites.current()  # raises where the one in use cannot be used
     return 0
+
+
+def launch(args) -> int:
+    from .labs import launch
+
+    labs = launch.labs_of(args.what)
+    plan = launch.plan(labs, args.site)
+    say(plan)
+    if args.dry_run or not plan.requests:
+        return 1 if plan.problems else 0
+    try:
+        jobs = launch.launch(labs, args.site, say)
+    except KeyboardInterrupt:
+        say(f"What was submitted goes on. To follow it and to submit the rest: dlojz launch {args.what}", file=sys.stderr)
+        raise
+    failed = [job.run for job in jobs if not launch.went_as_meant(job)]
+    ended = f"{len(jobs)} runs have ended" + (f", and not as they should: {', '.join(failed)}" if failed else " as they should")
+    say(f"{ended}. Keep their records: dlojz reference save")
+    return 1 if failed or plan.problems else 0
+
+
+def reference_save(args) -> int:
+    from .jobs import recorded
+
+    for line in recorded.keep(args.names, args.into):
+        say(line)
+    return 0
+
+
+def reference_list(args) -> int:
+    from .jobs import recorded
+
+    return _print(recorded.table())
 
 
 def main(argv=None) -> int:

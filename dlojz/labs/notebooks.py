@@ -343,15 +343,19 @@ for _job in dlojz.jobs:
 """
 
 
+def ends() -> dict[str, str]:
+    """How the jobs of the notebooks end that do not complete, by name."""
+    return START_ENDS | {name: state for lab in catalogue.labs().values() for name, state in (lab.ends or {}).items()}
+
+
 def guarded(notebook: dict, expected: str, checked: set[str]) -> dict:
     """The notebook between two cells with asserts: one looks at every verdict of `check` as it comes, the other at what was
     checked and how every job ended. ``expected``: the state that every check must say; ``checked``: the labs to be checked.
 
     No stored output is compared: there are none.
     """
-    ends = START_ENDS | {name: state for lab in catalogue.labs().values() for name, state in (lab.ends or {}).items()}
     before = cell("guard-before", "code", BEFORE.format(expected=expected))
-    after = cell("guard-after", "code", AFTER.format(checked=checked, ends=ends, solved=expected == "SOLVED"))
+    after = cell("guard-after", "code", AFTER.format(checked=checked, ends=ends(), solved=expected == "SOLVED"))
     return {**notebook, "cells": [before, *notebook["cells"], after]}
 
 

@@ -151,6 +151,7 @@ class Site:
     description: str = _text()
     launcher: str = _choice("local", *LAUNCHERS)
     recorded: str = _text()  # with the launcher "replay": the folder of recorded runs, from the site's file; may hold $VARIABLES
+    references: str = _text()  # the folder of the site's own runs for `reference`, from the site's file; may hold $VARIABLES
     scale: str = _choice("auto", "auto", "laptop", "gpu", "cluster", "ci")
     hosts: tuple[str, ...] = _words('a list of host name patterns, such as ["jean-zay*"]', lambda v: bool(v.strip()))
     gpus: int = _count(1, 0, 1024)  # of a job that does not say how many
@@ -174,14 +175,16 @@ class Site:
         shipped = self.source is None or self.source.parent == paths.share("slurm", "sites")
         return self.name if shipped else str(self.source)
 
+    def folder(self, key: str) -> Path | None:
+        """The folder that a key names, its variables filled in, from the site's file; None where it is empty or a variable is not
+        set here."""
+        said = os.path.expandvars(os.path.expanduser(getattr(self, key)))
+        base = self.source.parent if self.source else Path.cwd()
+        return base / said if said and "$" not in said else None
+
     def known_partitions(self) -> dict[str, Partition]:
         """The partitions of the file, and those that sinfo lists where the file says ``discover``."""
         return {**(discovered(clusters(self.directives)) if self.discover else {}), **self.partitions}
-
-    def data_folder(self) -> Path | None:
-        """``data`` with its variables filled in; None where it is empty or a variable is not set here."""
-        folder = os.path.expandvars(os.path.expanduser(self.data))
-        return Path(folder) if folder and "$" not in folder else None
 
     def __str__(self) -> str:
         return shown(f"{self.name}: {self.description}")
