@@ -171,6 +171,22 @@ def parser() -> Parser:
     what = does.add_parser("list", help="the recorded runs: name, card, versions, date")
     what.set_defaults(run=reference_list)
 
+    verb = verbs.add_parser("publish", help="publish how you are doing to the room of the course, under a pseudonym")
+    verb.add_argument("name", nargs="?", metavar="PSEUDONYM", help="left out, say what would be published")
+    verb.add_argument("--stop", action="store_true", help="publish nothing more, and remove what was")
+    verb.set_defaults(run=publish)
+
+    verb = verbs.add_parser("feedback", help="how hard a lab was for you: 1 too easy, 2 easy, 3 right, 4 hard, 5 too hard")
+    verb.add_argument("lab", metavar="LAB")
+    verb.add_argument("value", type=int, metavar="1-5")
+    verb.set_defaults(run=feedback)
+
+    verb = verbs.add_parser("room", help="for instructors: how those are doing who publish it")
+    verb.add_argument("folder", nargs="?", default="", metavar="FOLDER", help="left out, the one that the site's file names")
+    verb.add_argument("--html", metavar="FILE", help="write a page instead, which reloads itself, until Ctrl-C")
+    verb.add_argument("--once", action="store_true", help="write the page once")
+    verb.set_defaults(run=room)
+
     verb = verbs.add_parser("sites", help="the machines and clusters that are known, and which one is in use")
     verb.set_defaults(run=sites)
 
@@ -456,6 +472,28 @@ def reference_list(args) -> int:
     from .jobs import recorded
 
     return _print(recorded.table())
+
+
+def publish(args) -> int:
+    from .labs.room import publish
+
+    return _print(publish(False if args.stop else args.name))
+
+
+def feedback(args) -> int:
+    from .labs.room import feedback
+
+    return _print(feedback(args.lab, args.value))
+
+
+def room(args) -> int:
+    from .views.room import follow, room, save
+
+    if not args.html:
+        return _print(room(args.folder))
+    written = save(room(args.folder), args.html, reload=not args.once)
+    say(f"The room is {written}" + ("" if args.once else "; open it in a browser. Ctrl-C ends its updates"))
+    return 0 if args.once else follow(args.folder, args.html)
 
 
 def main(argv=None) -> int:

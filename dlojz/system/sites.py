@@ -152,6 +152,7 @@ class Site:
     launcher: str = _choice("local", *LAUNCHERS)
     recorded: str = _text()  # with the launcher "replay": the folder of recorded runs, from the site's file; may hold $VARIABLES
     references: str = _text()  # the folder of the site's own runs for `reference`, from the site's file; may hold $VARIABLES
+    room: str = _text()  # the shared folder of the course's room, where trainees may publish how they are doing
     scale: str = _choice("auto", "auto", "laptop", "gpu", "cluster", "ci")
     hosts: tuple[str, ...] = _words('a list of host name patterns, such as ["jean-zay*"]', lambda v: bool(v.strip()))
     gpus: int = _count(1, 0, 1024)  # of a job that does not say how many
