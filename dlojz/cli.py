@@ -161,6 +161,13 @@ def parser() -> Parser:
     verb.add_argument("--dry-run", action="store_true", help="list the runs and what they cost, and queue nothing")
     verb.set_defaults(run=launch)
 
+    verb = verbs.add_parser("rehearse", help="for instructors: the evening before, what is not ready for a day")
+    verb.add_argument("what", metavar="DAY|LAB", help="day1, or a lab: amp")
+    verb.add_argument("--site", default="", metavar="S", help="a machine or cluster of `dlojz sites`, or a .toml file")
+    verb.add_argument("--html", metavar="FILE", help="write what was found as a page, too")
+    verb.add_argument("--no-runs", action="store_true", help="look only, and submit nothing")
+    verb.set_defaults(run=rehearse)
+
     verb = verbs.add_parser("reference", help="for instructors: keep records of this workspace's runs, for `reference`")
     does = verb.add_subparsers(dest="does", metavar="save|list", required=True, parser_class=Verb)
     what = does.add_parser("save", help="keep the records of runs that have completed, small, as CARD/NAME.jsonl")
@@ -458,6 +465,17 @@ def launch(args) -> int:
     ended = f"{len(jobs)} runs have ended" + (f", and not as they should: {', '.join(failed)}" if failed else " as they should")
     say(f"{ended}. Keep their records: dlojz reference save")
     return 1 if failed or plan.problems else 0
+
+
+def rehearse(args) -> int:
+    from .doctor import evening
+
+    report = evening.rehearse(args.what, args.site, say, run=not args.no_runs)
+    view = evening.as_page(report, args.what)
+    say(view)
+    if args.html:
+        say(f"The page is {view.save(args.html)}")
+    return 1 if report.broken else 0
 
 
 def reference_save(args) -> int:

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import math
 import os
 import re
 import sys
-import time
+import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..jobs import Group, Job
-from ..jobs.job import refresh
+from ..jobs.job import cancel, refresh
 from ..jobs.states import Request
 from ..jobs.submission import ask, start
 from ..system import sites, suggest, workspace
@@ -251,10 +252,12 @@ def unsolved(labs: Sequence[Lab]) -> list[str]:
     return [lab.id for lab in catalogue.labs().values() if lab.place <= last and standing(lab, said, here).state != "solved"]
 
 
-def launch(labs: Sequence[Lab], site: str = "", say: Callable[[str], None] = print, pause: float = 2.0) -> list[Job]:
+def launch(labs: Sequence[Lab], site: str = "", say: Callable[[str], None] = print, pause: float = 2.0,
+           limit: int | None = None, patience: float = math.inf) -> list[Job]:
     """Submit the runs of these labs' notebooks, and follow them until all have ended. Returns their jobs. Raises UsageError.
 
-    ``say`` gets a line for each that changes its state.
+    ``say`` gets a line for each that changes its state. ``limit``: a time limit for each job, in minutes. Those that have not
+    ended after ``patience`` seconds are cancelled.
     """
     if lacking := unsolved(labs):
         raise UsageError(f"{workspace.find()} has labs that are not solved ({', '.join(lacking)}), and their runs would show "
@@ -264,13 +267,14 @@ def launch(labs: Sequence[Lab], site: str = "", say: Callable[[str], None] = pri
     def submitted(command, name=None, gpus=None, nodes=None, time=None, **options) -> _Submitted:
         if _is_cancelled(name):
             return _Submitted(Group([]), False)
-        order = ask(command, name, gpus, nodes, time, **_kept(options))
+        order = ask(command, name, gpus, nodes, time if limit is None else limit, **_kept(options))
         made = [jobs.setdefault(job.folder, job) for job in start(order.requests, order.here, *order.facts, again=False)]
         return _Submitted(Group(made) if isinstance(command, (list, tuple)) else made[0], False)
 
     with _inside(workspace.find(), site):
         scripts = [Script(name, submitted) for name in notebooks_of(labs)]
         said: dict[Path, str] = {}
+        until = clock.monotonic() + patience
         while True:
             for script in scripts:
                 script.go_on()
@@ -280,7 +284,10 @@ def launch(labs: Sequence[Lab], site: str = "", say: Callable[[str], None] = pri
                     say(f"{job.run:<24} {_said(job)}")
             if not any(job.status.active for job in jobs.values()) and not any(script.left for script in scripts):
                 break
-            time.sleep(pause)
+            if clock.monotonic() > until:
+                cancel([job for job in jobs.values() if job.status.active])
+                break
+            clock.sleep(pause)
     for script in scripts:
         for line in script.problems:
             say(line)

@@ -110,6 +110,23 @@ def _modules():
                   lambda v: re.fullmatch(r"[\w./+@-]+", v) is not None)
 
 
+@dataclass(frozen=True)
+class Storage:
+    """A file system of the site, by what it is good for: ``[storage.scratch]``."""
+
+    name: str = ""  # the key in the file
+    path: str = _text()  # may hold $VARIABLES
+    holds: str = _text()  # "data", "checkpoints", "environments"
+    quota: str = _text()  # per user or project, such as "20 TB"
+    inodes: str = _text()  # how many files, such as "500,000"
+    lifetime: str = _text()  # such as "files unread for 30 days are deleted"
+
+    def folder(self) -> Path | None:
+        """Its folder for whoever asks; None where a variable is not set here."""
+        said = os.path.expandvars(os.path.expanduser(self.path))
+        return Path(said) if said and "$" not in said else None
+
+
 LAUNCHERS = ("local", "slurm", "replay")  # modules of dlojz.jobs
 
 
@@ -168,6 +185,7 @@ class Site:
     data: str = _text()  # the folder of shared data sets; may hold $VARIABLES
     discover: bool = _switch(False)  # ask sinfo for the partitions and their GPUs
     partitions: dict[str, Partition] = dataclasses.field(default_factory=dict, metadata={"table": Partition})
+    storage: dict[str, Storage] = dataclasses.field(default_factory=dict, metadata={"table": Storage})
     source: Path | None = None  # the file it was read from
 
     @property
@@ -182,6 +200,11 @@ class Site:
         said = os.path.expandvars(os.path.expanduser(getattr(self, key)))
         base = self.source.parent if self.source else Path.cwd()
         return base / said if said and "$" not in said else None
+
+    @property
+    def reservation(self) -> str:
+        """The name of the reservation that its directives ask for; empty where they ask for none."""
+        return next((word.partition("=")[2] for word in self.directives if word.startswith("--reservation=")), "")
 
     def known_partitions(self) -> dict[str, Partition]:
         """The partitions of the file, and those that sinfo lists where the file says ``discover``."""

@@ -1,11 +1,18 @@
 """`dlojz launch`: which statements of a notebook submit, what a day would submit, and what is submitted when."""
 
 import ast
+import os
+import re
+import shutil
+from types import SimpleNamespace
 
 import pytest
 
 from dlojz import cli
-from dlojz.jobs import jobs, recorded
+from dlojz.doctor import evening
+from dlojz.doctor.report import broken, fine
+from dlojz.jobs import Job, jobs, recorded
+from dlojz.jobs.job import load
 from dlojz.labs import catalogue, launch, notebooks, workspace
 from dlojz.system import sites
 from dlojz.system.errors import UsageError
@@ -88,6 +95,63 @@ def test_all_is_submitted_each_when_it_can_be(given, capsys):
     out = capsys.readouterr().out
     assert "COMPLETED (was there already)" in out and "nowhere.py" in out and len(jobs) == 4
     assert "4 runs have ended as they should" in out
+
+
+def test_a_day_is_rehearsed(given, monkeypatch, capsys):
+    """Every launch with a time limit of its own, in a workspace of its own; what did not end well is on the page."""
+    (given / "quick.py").write_text("import os; print(os.environ['DLOJZ_SCALE'])")
+    monkeypatch.setattr(evening, "doctor", lambda: SimpleNamespace(findings=[fine("Site", "x"), broken("Disk", "full", "Free")]))
+    monkeypatch.setattr(evening.inductor, "warm", lambda: "it is warm")
+    monkeypatch.setattr(evening.layout, "create", lambda folder, _: shutil.copytree(given, folder))
+    assert cli.main(["rehearse", "amp", "--html", str(given / "page.html")]) == 1
+    out = capsys.readouterr().out
+    assert "2 things are broken" in out and "Disk" in out and "nowhere.py" in out and "it is warm" in out
+    assert len(re.findall(r"ok +(one-001|both-00[12]|after-001) +COMPLETED in", out)) == 4
+    (folder,) = given.glob("rehearsal-*")
+    assert not list((given / "runs").iterdir()) and load(folder / "runs" / "one-001").request.seconds == 300
+    assert (folder / "runs" / "one-001" / "out.log").read_text() == "ci\n" and "DLOJZ_SCALE" not in os.environ
+    assert "nowhere.py" in (given / "page.html").read_text()
+
+
+def test_a_launch_that_failed_says_how_its_log_ends(tmp_path):
+    status = {"state": "FAILED", "reason": "exit code 1", "started": 12.0, "ended": 15.0, "exit_code": 1}
+    asked = {"name": "amp", "command": ["train.py"], "site": "x"}
+    (tmp_path / "amp-001").mkdir()
+    (tmp_path / "amp-001" / "err.log").write_text("Traceback\nNo module named torch\n\n")
+    said = evening.say_launch(Job(tmp_path / "amp-001", {"request": asked, "status": status, "submitted": 2.0, "id": "1",
+                                                             "launcher": "local"}))
+    assert said.text == "FAILED in 3.00 s, after 10.0 s in the queue: exit code 1" and said.level == "broken"
+    assert said.advice.endswith("err.log ends with: No module named torch")
+
+
+SHOWN = "ReservationName=course StartTime=2026-11-29T08:00:00 EndTime={end}\n   Nodes=gpu[1-4] State={state}\n"
+
+
+@pytest.mark.parametrize("name, end, state, level, said", [
+    ("course", "2099-01-01T00:00:00", "ACTIVE", "fine", "nodes gpu[1-4]"),
+    ("course", "2099-01-01T00:00:00", "INACTIVE", "worth knowing", "has not begun"),
+    ("course", "2020-01-01T00:00:00", "INACTIVE", "broken", "it is over"),
+    ("other", "", "", "broken", "knows no reservation other"), ("", "", "", "worth knowing", "none"),
+])
+def test_a_reservation(name, end, state, level, said):
+    class Fake:
+        def run(self, command, seconds):
+            known = command == ["scontrol", "show", "reservation", "course"]
+            return SimpleNamespace(returncode=not known, stdout=SHOWN.format(end=end, state=state) if known else "")
+
+    site = sites.parse(f'launcher = "slurm"\ndirectives = ["--reservation={name}"]\n' if name else 'launcher = "slurm"', "x")
+    (found,) = evening.say_reservation(Fake(), site)
+    assert found.level == level and said in found.text
+
+
+def test_storage(tmp_path, monkeypatch):
+    site = sites.parse(f'[storage.work]\npath = "{tmp_path}"\nquota = "1 TB"\n[storage.gone]\npath = "$NO_SUCH/x"\n', "x")
+    monkeypatch.setattr(evening, "LOW", 0)
+    monkeypatch.setattr(evening, "FEW", 0)
+    work, gone = evening.say_storage(site)
+    assert work.level == "fine" and "your quota is 1 TB" in work.text and "$NO_SUCH/x is not there" in gone.text
+    monkeypatch.setattr(evening, "LOW", 1e30)
+    assert next(evening.say_storage(site)).level == "broken"
 
 
 def test_an_unsolved_workspace_is_refused(here):
