@@ -168,6 +168,12 @@ def parser() -> Parser:
     verb.add_argument("--no-runs", action="store_true", help="look only, and submit nothing")
     verb.set_defaults(run=rehearse)
 
+    verb = verbs.add_parser("syllabus", help="for instructors: a course of half a day, one, two or four days, with a timetable")
+    verb.add_argument("length", metavar="half|1|2|4", help="days")
+    verb.add_argument("--want", default="", metavar="WORDS", help="labs that lead to it, such as \"the largest model\"")
+    verb.add_argument("--html", metavar="FILE", help="write it as a page")
+    verb.set_defaults(run=syllabus)
+
     verb = verbs.add_parser("reference", help="for instructors: keep records of this workspace's runs, for `reference`")
     does = verb.add_subparsers(dest="does", metavar="save|list", required=True, parser_class=Verb)
     what = does.add_parser("save", help="keep the records of runs that have completed, small, as CARD/NAME.jsonl")
@@ -476,6 +482,13 @@ def rehearse(args) -> int:
     if args.html:
         say(f"The page is {view.save(args.html)}")
     return 1 if report.broken else 0
+
+
+def syllabus(args) -> int:
+    from .labs.syllabus import syllabus
+
+    view = syllabus(args.length, args.want)
+    return _print(f"The syllabus is {view.save(args.html)}" if args.html else view)
 
 
 def reference_save(args) -> int:
