@@ -15,7 +15,7 @@ from . import catalogue, events, notebooks
 from .catalogue import WANTS, Lab
 from .progress import standing
 
-START = ("day0_start", 20)  # the notebook that comes first, and its minutes
+START = ("day0_start", 30)  # the notebook that comes first, and its minutes
 BLOCKS = (("9:00", 90), ("10:45", 105), ("13:30", 105), ("15:30", 90))  # of a day: when each begins, and its minutes
 LENGTHS = {"half": 2, "1": 4, "2": 8, "4": 16}  # blocks
 OVER = 5  # minutes that a break may begin late, so that it cuts no lab

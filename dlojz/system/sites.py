@@ -151,6 +151,10 @@ class Partition:
     name: str = ""
     partition: str = _option()  # for --partition
     constraint: str = _option()  # for --constraint: chooses the nodes where the partition does not
+    nodes: int = _count(0, 0, 100_000)  # 0: not said
+    gpu: str = _text()  # "H100 80 GB"
+    links: str = _text()  # between GPUs and between nodes: "NVLink; 4 x InfiniBand 400 Gbit/s"
+    memory_per_core: str = _text()  # "4 GB"
     gpus_per_node: int = _count(0, 0, 64)
     cores_per_gpu: int = _count(0, 0, 1024)  # per process; 0: leave it to Slurm
     account_suffix: str = _option()  # added to the account: "@h100"

@@ -63,7 +63,7 @@ def test_the_map_says_what_comes_next(here, capsys):
 
 
 def test_in_a_shell(tmp_path, capsys):
-    assert cli.main(["syllabus", "half"]) == 0 and "09:20 to 09:50  gpu" in capsys.readouterr().out
+    assert cli.main(["syllabus", "half"]) == 0 and "09:30 to 10:00  gpu" in capsys.readouterr().out
     assert cli.main(["syllabus", "2", "--html", str(tmp_path / "2.html")]) == 0 and "day 2" in (tmp_path / "2.html").read_text()
     assert cli.main(["syllabus", "3"]) == 2 and "choose half, 1, 2, 4" in capsys.readouterr().err
     with pytest.raises(UsageError, match="nothing that labs lead to"):
