@@ -82,7 +82,7 @@ def parser() -> Parser:
     verb.set_defaults(run=progress)
 
     verb = verbs.add_parser("lab", help="for authors: make the files of a lab, bring them up to date, prove them")
-    does = verb.add_subparsers(dest="does", metavar="new|sync|test|facts", required=True, parser_class=Verb)
+    does = verb.add_subparsers(dest="does", metavar="new|sync|test|course|facts", required=True, parser_class=Verb)
     what = does.add_parser("new", help="the files of a new lab, and its notebook")
     what.add_argument("lab", metavar="ID", help="its fences are in files of dlojz/reference, unless one of these is given:")
     form = what.add_mutually_exclusive_group()
@@ -101,6 +101,12 @@ def parser() -> Parser:
     what.add_argument("--answer", default="", metavar="WORDS",
                       help="check only the answers with these words in their first line, and show what it says of each")
     what.set_defaults(run=lab_test)
+    what = does.add_parser("course", help="prove the whole course, or some labs: a table of checks, answers and notebooks")
+    what.add_argument("labs", nargs="*", metavar="DAY|LAB", help="left out, day 0 and all labs")
+    what.add_argument("--only", action="append", choices=["check", "notebook"], metavar="PART", help="check or notebook")
+    what.add_argument("--site", default="laptop", metavar="S", help="where the notebooks' jobs run (this machine's own queue)")
+    what.add_argument("--within", metavar="DIR", help="make the workspaces here: for a cluster a folder that its nodes see")
+    what.set_defaults(run=lab_course)
     what = does.add_parser("facts", help="what a check can compare in two runs: kinds of facts, and their keys")
     what.add_argument("kinds", nargs="*", metavar="KIND", help="loss, update, …; left out, all kinds")
     what.set_defaults(run=lab_facts)
@@ -173,6 +179,10 @@ def parser() -> Parser:
     verb.add_argument("--want", default="", metavar="WORDS", help="labs that lead to it, such as \"the largest model\"")
     verb.add_argument("--html", metavar="FILE", help="write it as a page")
     verb.set_defaults(run=syllabus)
+
+    verb = verbs.add_parser("cheatsheet", help="each method: what it brings in speed and memory, and when to use it")
+    verb.add_argument("--html", metavar="FILE", help="write it as a page, which prints on two sheets")
+    verb.set_defaults(run=cheatsheet)
 
     verb = verbs.add_parser("reference", help="for instructors: keep records of this workspace's runs, for `reference`")
     does = verb.add_subparsers(dest="does", metavar="save|list", required=True, parser_class=Verb)
@@ -322,6 +332,23 @@ def lab_test(args) -> int:
     what = f"{wrong or 'nothing'} {'thing is' if wrong == 1 else 'things are' if wrong else 'is'} missing or wrong"
     _print(f"{args.lab}: {what}{' in ' + ' and '.join(args.only or ['these answers']) if args.only or args.answer else ''}")
     return 1 if wrong else 0
+
+
+def lab_course(args) -> int:
+    from .labs import catalogue, proof
+    from .labs.launch import labs_of
+
+    some = {lab.id: lab for word in args.labs for lab in labs_of(word)}
+    labs = list(some.values()) or list(catalogue.labs().values())
+    found = []
+    try:
+        for one in proof.course(labs, args.only or ["check", "notebook"], args.site, not args.labs, args.within):
+            found.append(one)
+            say(f"{one.lab}: {'; '.join(one.faults) or 'ok'} ({one.seconds / 60:.1f} min)")
+    except ImportError:
+        raise UsageError("notebooks are executed with nbclient, which is not installed: pip install 'dlojz[dev]'") from None
+    say(proof.course_table(found))
+    return 1 if any(one.faults for one in found) else 0
 
 
 def lab_facts(args) -> int:
@@ -489,6 +516,13 @@ def syllabus(args) -> int:
 
     view = syllabus(args.length, args.want)
     return _print(f"The syllabus is {view.save(args.html)}" if args.html else view)
+
+
+def cheatsheet(args) -> int:
+    from .labs.cheatsheet import cheatsheet
+
+    view = cheatsheet()
+    return _print(f"The cheat sheet is {view.save(args.html)}" if args.html else view)
 
 
 def reference_save(args) -> int:

@@ -359,11 +359,11 @@ def guarded(notebook: dict, expected: str, checked: set[str]) -> dict:
     return {**notebook, "cells": [before, *notebook["cells"], after]}
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path, site: str = "laptop") -> dict[str, str]:
     """What a notebook that is proved runs with: small runs, its own queue, no widgets; one thread a process, since several may
     share two cores. ``folder`` is the workspace; what must not be in it lands beside it."""
     own = {
-        "DLOJZ_SCALE": "ci", "DLOJZ_SITE": "laptop", "DLOJZ_PLAIN": "1", "DLOJZ_QUEUE": str(folder.parent / "queue"),
+        "DLOJZ_SCALE": "ci", "DLOJZ_SITE": site, "DLOJZ_PLAIN": "1", "DLOJZ_QUEUE": str(folder.parent / "queue"),
         "IPYTHONDIR": str(folder.parent / "ipython"), "JUPYTER_RUNTIME_DIR": str(folder.parent / "runtime"),
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": paths.python_path(),
@@ -373,7 +373,8 @@ def environment(folder: Path) -> dict[str, str]:
     return inherited | own
 
 
-def execute(folder: Path, name: str, expected: str, cell_seconds: float = 300, seconds: float = 1200) -> str:
+def execute(folder: Path, name: str, expected: str, cell_seconds: float = 300, seconds: float = 1200,
+            site: str = "laptop") -> str:
     """Runs a notebook of this workspace with nbclient; what went wrong, in a line, or nothing. Raises ImportError without it."""
     import nbformat
     from nbclient import NotebookClient
@@ -381,7 +382,7 @@ def execute(folder: Path, name: str, expected: str, cell_seconds: float = 300, s
 
     notebook = json.loads((folder / name).read_text(encoding="utf-8"))
     content = nbformat.reads(json.dumps(guarded(notebook, expected, checks_in(notebook))), as_version=4)
-    env = environment(folder)
+    env = environment(folder, site)
     os.makedirs(env["JUPYTER_RUNTIME_DIR"], exist_ok=True)
     until, at = time.monotonic() + seconds, 0
 
