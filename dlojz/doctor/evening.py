@@ -21,6 +21,7 @@ from ..labs import launch
 from ..labs import workspace as layout
 from ..system import inductor, sites, workspace
 from ..system.look import CouldNotLook, System
+from ..system.variables import environment
 from ..ui import page, words
 from . import doctor, guarded
 from .report import BROKEN, Finding, Report, broken, fine, note
@@ -39,7 +40,9 @@ def rehearse(what: str, site: str = "", say: Callable[[str], None] = print, run:
     began, labs = time.monotonic(), launch.labs_of(what)
     chosen = sites.load(site) if site else sites.current()
     topics: dict[str, list[Finding]] = {}
-    topics["The site"] = [*_of_doctor(), *guarded("Reservation", lambda: say_reservation(System(), chosen)),
+    with environment(DLOJZ_SITE=chosen.reference):
+        looked = [finding for finding in doctor().findings if finding.level == BROKEN or finding.name == "Site"]
+    topics["The site"] = [*looked, *guarded("Reservation", lambda: say_reservation(System(), chosen)),
                           *guarded("Storage", lambda: say_storage(chosen))]
     topics["torch.compile"] = [fine("Compiled", inductor.warm())]
     topics["The day"] = guarded("Runs", lambda: say_plan(launch.plan(labs, chosen.reference)))
@@ -57,11 +60,6 @@ def rehearse(what: str, site: str = "", say: Callable[[str], None] = print, run:
 def as_page(report: Report, what: str) -> page.View:
     title = f"Rehearsal of {what}, {time.strftime('%Y-%m-%d %H:%M')}"
     return page.View(title, f"{title}\n{report.text()}", page.headline(title) + report._repr_html_())
-
-
-def _of_doctor() -> list[Finding]:
-    """What is broken here, and which site is in use."""
-    return [finding for finding in doctor().findings if finding.level == BROKEN or finding.name == "Site"]
 
 
 def say_plan(plan: launch.Plan) -> Iterator[Finding]:
@@ -134,12 +132,5 @@ def _apart(site: sites.Site) -> Iterator[Path]:
     """A solved workspace inside of ours, which the nodes see as they see ours, with small runs on this site."""
     folder = workspace.find() / f"rehearsal-{time.strftime('%Y-%m-%d_%H%M%S')}"
     layout.create(folder, ["all"])
-    own = {"DLOJZ_WORKSPACE": str(folder), "DLOJZ_SCALE": "ci", "DLOJZ_SITE": site.reference}
-    before = {name: os.environ.get(name) for name in own}
-    os.environ |= own
-    try:
+    with environment(DLOJZ_WORKSPACE=str(folder), DLOJZ_SCALE="ci", DLOJZ_SITE=site.reference):
         yield folder
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            os.environ |= {name: value} if value is not None else {}

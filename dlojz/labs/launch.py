@@ -26,6 +26,7 @@ from ..jobs.states import Request
 from ..jobs.submission import ask, start
 from ..system import sites, suggest, workspace
 from ..system.errors import UsageError
+from ..system.variables import environment
 from ..ui import page, words
 from . import catalogue, events, notebooks
 from .catalogue import Lab
@@ -165,19 +166,15 @@ class Script:
 @contextmanager
 def _inside(here: Path, site: str) -> Iterator[None]:
     """As a notebook's kernel stands: in the workspace, whose scripts can be imported, with this site in use."""
-    before, folder, variable = list(sys.path), os.getcwd(), os.environ.get("DLOJZ_SITE")
+    before, folder = list(sys.path), os.getcwd()
     os.chdir(here)
     sys.path.insert(0, str(here))
-    if site:
-        os.environ["DLOJZ_SITE"] = site
     try:
-        yield
+        with environment(**({"DLOJZ_SITE": site} if site else {})):
+            yield
     finally:
         sys.path[:] = before
         os.chdir(folder)
-        if site:
-            os.environ.pop("DLOJZ_SITE")
-            os.environ |= {"DLOJZ_SITE": variable} if variable is not None else {}
 
 
 # --- planned -------------------------------------------------------------------------------------------------------------

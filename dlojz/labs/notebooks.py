@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..system import paths, textfile
+from ..system.variables import environment as environment_of
 from . import catalogue, workspace
 from .catalogue import Lab
 
@@ -414,15 +415,9 @@ def end_jobs(folder: Path, env: Mapping[str, str]) -> None:
     """What a notebook that failed has left running."""
     from ..jobs import Jobs
 
-    before = os.environ.get("DLOJZ_QUEUE")
-    os.environ["DLOJZ_QUEUE"] = env["DLOJZ_QUEUE"]
-    try:
+    with environment_of(DLOJZ_QUEUE=env["DLOJZ_QUEUE"]):
         left = [job for job in Jobs(folder) if job.status.active]
         for job in left:
             job.cancel()
         for job in left:
             job.wait(30)
-    finally:
-        os.environ.pop("DLOJZ_QUEUE")
-        if before is not None:
-            os.environ["DLOJZ_QUEUE"] = before

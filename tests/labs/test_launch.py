@@ -71,6 +71,14 @@ def test_each_submission_of_the_notebooks_is_found(here):
         assert asked == sum(ast.unparse(one).count("submit(") for one in launch.statements(notebooks.read(name))), name
 
 
+def test_no_two_notebooks_call_different_runs_the_same():
+    """They share a workspace: `jobs["sweep"]`, and the records of all, must mean one thing."""
+    found = {}
+    for name in workspace.notebooks():
+        for run in re.findall(r'submit\(.*?\bname="(\w+)"', notebooks.text(notebooks.read(name))):
+            assert found.setdefault(run, name) == name, run
+
+
 def test_a_day_as_it_would_be_submitted(here, monkeypatch, capsys):
     monkeypatch.setenv("IDRPROJ", "abc")
     assert cli.main(["launch", "day1", "--dry-run", "--site", "jean-zay"]) == 0

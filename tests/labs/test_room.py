@@ -106,6 +106,9 @@ def test_a_room_that_is_gone_harms_no_check(here, shared, monkeypatch):
     room.publish("green otter")
     shared.rename(shared.parent / "away")
     assert checked(here, monkeypatch, "WRONG", "no").state == "WRONG" and len(events.read(here)) == 1
+    (here / room.NAME).write_text('{"publish": true, "name": "ab", "id": "0123456789ab", "spent": {"amp-001": 3}}')
+    (here / "runs" / "amp-001").mkdir()
+    assert checked(here, monkeypatch, "WRONG", "no").state == "WRONG" and len(events.read(here)) == 2
 
 
 def test_gpu_time_and_energy_are_those_of_the_runs(here, shared):
