@@ -14,7 +14,6 @@ from ..jobs.recorded import reference
 from ..system import paths
 from ..ui import page, words
 from ..ui.page import View
-from . import overview
 
 ONE, FOUR = "1x-nvidia-h200", "4x-nvidia-h200"
 PRINTED = """<style>
@@ -90,12 +89,6 @@ def _graph() -> Beside:
     return Beside({"seconds": row["graph"]}, row, "seconds")
 
 
-def _rung() -> Beside:
-    """Channels-last beside bf16 on the ladder of the first day."""
-    speeds = {lab: {"images_per_second": speed} for _, lab, speed in overview.RUNGS}
-    return Beside(speeds["channels_last"], speeds["amp"], "images_per_second")
-
-
 def _memory(name: str) -> Callable[[], Beside]:
     return _rows(f"memory-{ONE}", {"name": name}, {"name": "as it is"}, "step_ms", "bytes", "techniques")
 
@@ -112,7 +105,7 @@ METHODS: dict[str, tuple[Method, ...]] = {
                "Always in training. PyTorch has it on for convolutions, off for products.", "gpu"),
         Method("bf16 autocast", "--amp bf16 · torch.autocast", _runs("amp", "gpu"), f"{RESNET}; from TF32",
                "Always, on Ampere and later. On V100 and T4: FP16, with a GradScaler.", "amp"),
-        Method("channels-last", "--channels-last · memory_format=", _rung, f"{RESNET}; from bf16; an H100",
+        Method("channels-last", "--channels-last · memory_format=", _runs("channels_last", "amp"), f"{RESNET}; from bf16",
                "Convolutions in half precision. Before the DDP wrap. Nothing for transformers.", "channels_last"),
         Method("torch.compile", "--compile", _named(LADDER, "compiled", "eager"), f"{RESNET}, bf16, channels-last",
                "Many steps of the same shapes: the first takes half a minute. Look for graph breaks.", "compile"),
