@@ -43,8 +43,8 @@ def minutes(labs: Iterable[Lab]) -> int:
     return sum(lab.minutes for lab in labs)
 
 
-def long(amount: int) -> str:
-    return f"{amount} min" if amount < 100 else f"{amount // 60} h {amount % 60:02} min"
+def long(labs: Iterable[Lab]) -> str:
+    return words.seconds(60 * minutes(labs))
 
 
 # --- the map -------------------------------------------------------------------------------------------------------------
@@ -62,12 +62,12 @@ def course() -> View:
     following = next((lab for lab in left if all(states[need] == "solved" for need in lab.needs)), None)
     if following:
         states[following.id] = f"{states[following.id]}, next".removeprefix("not checked, ")
-    title = f"{len(labs)} labs, {long(minutes(labs))}; {len(labs) - len(left)} solved"
+    title = f"{len(labs)} labs, {long(labs)}; {len(labs) - len(left)} solved"
     title += f". Next: {following.title} ({following.id}, {following.minutes} min)" if following else ": you have done it all"
     rows = [[str(lab.day), lab.id, str(lab.minutes), "●" * lab.difficulty + "○" * (5 - lab.difficulty), ", ".join(lab.needs),
              states[lab.id].replace("not checked", "")] for lab in labs]
     ways = [(want, [lab for lab in leads_to(want) if lab in left]) for want in WANTS]
-    lines = [f"{want}: {' → '.join(lab.id for lab in way)} ({long(minutes(way))} to go)" if way else f"{want}: done"
+    lines = [f"{want}: {' → '.join(lab.id for lab in way)} ({long(way)} to go)" if way else f"{want}: done"
              for want, way in ways]
     text = "\n".join([title, page.table(HEAD, rows), "", "What do you want?", *lines])
     cells = [[html.escape(cell) for cell in row] for row in rows]
@@ -139,7 +139,7 @@ def syllabus(length: str, want: str = "") -> View:
     labs = [lab for lab in catalogue.labs().values() if lab.id in in_it]
     gpu = sum(lab.gpu_minutes for lab in labs)
     days = {"half": "Half a day", "1": "One day"}.get(length, f"{length} days")
-    title = f"{days}: {words.counted(len(labs), 'lab')}, {long(minutes(labs))}, about {gpu:g} GPU-minutes for each trainee"
+    title = f"{days}: {words.counted(len(labs), 'lab')}, {long(labs)}, about {gpu:g} GPU-minutes for each trainee"
     title += f", towards {want}" if want else ""
     left_out = [lab.id for lab in catalogue.labs().values() if lab not in labs]
     rows = [[f"day {slot.day}", str(slot), slot.what] for slot in slots]

@@ -57,7 +57,7 @@ def test_the_map_says_what_comes_next(here, capsys):
     assert "1 solved" in str(view) and "wrong, next" in str(view)
     line = next(line for line in str(view).splitlines() if line.startswith("the largest model: "))
     ways = [lab for lab in syllabus.leads_to("the largest model") if lab.id != "gpu"]
-    assert line == f"the largest model: {' → '.join(lab.id for lab in ways)} ({syllabus.long(syllabus.minutes(ways))} to go)"
+    assert line == f"the largest model: {' → '.join(lab.id for lab in ways)} ({syllabus.long(ways)} to go)"
     assert '<a href="day1_2_amp.ipynb"' in view.page
     capsys.readouterr()
 
