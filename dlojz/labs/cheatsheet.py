@@ -1,6 +1,6 @@
 """The cheat sheet: each method, what it brought in speed and in memory where it was measured, and when to use it.
 
-The numbers are read from the records in docs/results and from the runs that come with the kit; none is written here.
+The multiples are read from the records in docs/results and from the runs that come with the kit.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ METHODS: dict[str, tuple[Method, ...]] = {
     ),
     "Feed the GPU": (
         Method("loader workers", "--num-workers 8", _named(LOADER, "8 workers", "no workers"), f"{RESNET}, JPEG files",
-               "Where `idle` is not 0. As many as there are cores; more do not help.", "dataloader"),
+               "Where the GPU is idle. As many as there are cores; more do not help.", "dataloader"),
         Method("pinned memory", "--pin-memory --non-blocking", _named(LOADER, "+ non-blocking copies", "14 workers"),
                f"{RESNET}, JPEG files, 14 workers", "With workers, always. It takes host memory that cannot be swapped.",
                "dataloader"),
@@ -159,7 +159,7 @@ METHODS: dict[str, tuple[Method, ...]] = {
     "Serve it": (
         Method("FP8 products", "torch._scaled_mm",
                _rows(f"quantize_fp8-{ONE}", {"way": "E4M3", "side": 8192}, {"way": "bf16", "side": 8192}, "seconds"),
-               "8,192 x 8,192, in FP8 already", "Large products, on Hopper and later. Each has an error of 4 %.", "quantize"),
+               "8,192 x 8,192, in FP8 already", "Large products, on Hopper and later. Compare the accuracy.", "quantize"),
         Method("folded batch norm", "convolution and norm in one",
                _rows(f"quantize_folding-{ONE}", {"way": "folded", "batch": 1}, {"way": "as trained", "batch": 1}, "seconds"),
                "ResNet-50, batch 1", "Small batches, where the CPU launches too slowly.", "quantize"),
