@@ -27,6 +27,8 @@ _VERBS = {
     "quiz": ("dlojz.labs.quiz", "quiz"),
     "predict": ("dlojz.labs.quiz", "predict"),
     "progress": ("dlojz.labs.progress", "progress"),
+    "publish": ("dlojz.labs.room", "publish"),
+    "feedback": ("dlojz.labs.room", "feedback"),
     "todo": ("dlojz.training.todos", "todo"),
     "views": ("dlojz.views", "views"),
     "Chronometer": ("dlojz.training.chronometer", "Chronometer"),

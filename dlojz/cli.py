@@ -82,7 +82,7 @@ def parser() -> Parser:
     verb.set_defaults(run=progress)
 
     verb = verbs.add_parser("lab", help="for authors: make the files of a lab, bring them up to date, prove them")
-    does = verb.add_subparsers(dest="does", metavar="new|sync|test|facts", required=True, parser_class=Verb)
+    does = verb.add_subparsers(dest="does", metavar="new|sync|test|course|facts", required=True, parser_class=Verb)
     what = does.add_parser("new", help="the files of a new lab, and its notebook")
     what.add_argument("lab", metavar="ID", help="its fences are in files of dlojz/reference, unless one of these is given:")
     form = what.add_mutually_exclusive_group()
@@ -101,6 +101,12 @@ def parser() -> Parser:
     what.add_argument("--answer", default="", metavar="WORDS",
                       help="check only the answers with these words in their first line, and show what it says of each")
     what.set_defaults(run=lab_test)
+    what = does.add_parser("course", help="prove the whole course, or some labs: a table of checks, answers and notebooks")
+    what.add_argument("labs", nargs="*", metavar="DAY|LAB", help="left out, day 0 and all labs")
+    what.add_argument("--only", action="append", choices=["check", "notebook"], metavar="PART", help="check or notebook")
+    what.add_argument("--site", default="laptop", metavar="S", help="where the notebooks' jobs run (this machine's own queue)")
+    what.add_argument("--within", metavar="DIR", help="make the workspaces here: for a cluster a folder that its nodes see")
+    what.set_defaults(run=lab_course)
     what = does.add_parser("facts", help="what a check can compare in two runs: kinds of facts, and their keys")
     what.add_argument("kinds", nargs="*", metavar="KIND", help="loss, update, …; left out, all kinds")
     what.set_defaults(run=lab_facts)
@@ -152,6 +158,57 @@ def parser() -> Parser:
     verb = verbs.add_parser("cancel", help="stop jobs, waiting or running")
     verb.add_argument("jobs", nargs="+", metavar="JOB")
     verb.set_defaults(run=cancel)
+
+    verb = verbs.add_parser("launch", help="for instructors: submit every run of a day's notebooks, and follow them",
+                            description="Submit every run of a day's notebooks from a solved workspace, and follow them to their "
+                                        "end. The same again starts only what is missing.")
+    verb.add_argument("what", metavar="DAY|LAB", help="day1, or a lab: amp")
+    verb.add_argument("--site", default="", metavar="S", help="a machine or cluster of `dlojz sites`, or a .toml file")
+    verb.add_argument("--dry-run", action="store_true", help="list the runs and what they cost, and queue nothing")
+    verb.set_defaults(run=launch)
+
+    verb = verbs.add_parser("rehearse", help="for instructors: the evening before, what is not ready for a day")
+    verb.add_argument("what", metavar="DAY|LAB", help="day1, or a lab: amp")
+    verb.add_argument("--site", default="", metavar="S", help="a machine or cluster of `dlojz sites`, or a .toml file")
+    verb.add_argument("--html", metavar="FILE", help="write what was found as a page, too")
+    verb.add_argument("--no-runs", action="store_true", help="look only, and submit nothing")
+    verb.set_defaults(run=rehearse)
+
+    verb = verbs.add_parser("syllabus", help="for instructors: a course of half a day, one, two or four days, with a timetable")
+    verb.add_argument("length", metavar="half|1|2|4", help="days")
+    verb.add_argument("--want", default="", metavar="WORDS", help="labs that lead to it, such as \"the largest model\"")
+    verb.add_argument("--html", metavar="FILE", help="write it as a page")
+    verb.set_defaults(run=syllabus)
+
+    verb = verbs.add_parser("cheatsheet", help="each method: what it brings in speed and memory, and when to use it")
+    verb.add_argument("--html", metavar="FILE", help="write it as a page, which prints on two sheets")
+    verb.set_defaults(run=cheatsheet)
+
+    verb = verbs.add_parser("reference", help="for instructors: keep records of this workspace's runs, for `reference`")
+    does = verb.add_subparsers(dest="does", metavar="save|list", required=True, parser_class=Verb)
+    what = does.add_parser("save", help="keep the records of runs that have completed, small, as CARD/NAME.jsonl")
+    what.add_argument("names", nargs="*", metavar="NAME", help="names of runs, as in submit(…, name=\"amp\"); left out, all runs")
+    what.add_argument("--into", default="", metavar="FOLDER",
+                      help="left out: `references` of the site in use, in a checkout of the kit dlojz/recorded")
+    what.set_defaults(run=reference_save)
+    what = does.add_parser("list", help="the recorded runs: name, card, versions, date")
+    what.set_defaults(run=reference_list)
+
+    verb = verbs.add_parser("publish", help="publish how you are doing to the room of the course, under a pseudonym")
+    verb.add_argument("name", nargs="?", metavar="PSEUDONYM", help="left out, say what would be published")
+    verb.add_argument("--stop", action="store_true", help="publish nothing more, and remove what was")
+    verb.set_defaults(run=publish)
+
+    verb = verbs.add_parser("feedback", help="how hard a lab was for you: 1 too easy, 2 easy, 3 right, 4 hard, 5 too hard")
+    verb.add_argument("lab", metavar="LAB")
+    verb.add_argument("value", type=int, metavar="1-5")
+    verb.set_defaults(run=feedback)
+
+    verb = verbs.add_parser("room", help="for instructors: how those are doing who publish it")
+    verb.add_argument("folder", nargs="?", default="", metavar="FOLDER", help="left out, the one that the site's file names")
+    verb.add_argument("--html", metavar="FILE", help="write a page instead, which reloads itself, until Ctrl-C")
+    verb.add_argument("--once", action="store_true", help="write the page once")
+    verb.set_defaults(run=room)
 
     verb = verbs.add_parser("sites", help="the machines and clusters that are known, and which one is in use")
     verb.set_defaults(run=sites)
@@ -275,6 +332,23 @@ def lab_test(args) -> int:
     what = f"{wrong or 'nothing'} {'thing is' if wrong == 1 else 'things are' if wrong else 'is'} missing or wrong"
     _print(f"{args.lab}: {what}{' in ' + ' and '.join(args.only or ['these answers']) if args.only or args.answer else ''}")
     return 1 if wrong else 0
+
+
+def lab_course(args) -> int:
+    from .labs import catalogue, proof
+    from .labs.launch import labs_of
+
+    some = {lab.id: lab for word in args.labs for lab in labs_of(word)}
+    labs = list(some.values()) or list(catalogue.labs().values())
+    found = []
+    try:
+        for one in proof.course(labs, args.only or ["check", "notebook"], args.site, not args.labs, args.within):
+            found.append(one)
+            say(f"{one.lab}: {'; '.join(one.faults) or 'ok'} ({one.seconds / 60:.1f} min)")
+    except ImportError:
+        raise UsageError("notebooks are executed with nbclient, which is not installed: pip install 'dlojz[dev]'") from None
+    say(proof.course_table(found))
+    return 1 if any(one.faults for one in found) else 0
 
 
 def lab_facts(args) -> int:
@@ -405,6 +479,86 @@ def sites(args) -> int:
     say(sites.table())
     sites.current()  # raises where the one in use cannot be used
     return 0
+
+
+def launch(args) -> int:
+    from .labs import launch
+
+    labs = launch.labs_of(args.what)
+    plan = launch.plan(labs, args.site)
+    say(plan)
+    if args.dry_run or not plan.requests:
+        return 1 if plan.problems else 0
+    try:
+        jobs = launch.launch(labs, args.site, say)
+    except KeyboardInterrupt:
+        say(f"What was submitted goes on. To follow it and to submit the rest: dlojz launch {args.what}", file=sys.stderr)
+        raise
+    failed = [job.run for job in jobs if not launch.went_as_meant(job)]
+    ended = f"{len(jobs)} runs have ended" + (f", and not as they should: {', '.join(failed)}" if failed else " as they should")
+    say(f"{ended}. Keep their records: dlojz reference save")
+    return 1 if failed or plan.problems else 0
+
+
+def rehearse(args) -> int:
+    from .doctor import evening
+
+    report = evening.rehearse(args.what, args.site, say, run=not args.no_runs)
+    view = evening.as_page(report, args.what)
+    say(view)
+    if args.html:
+        say(f"The page is {view.save(args.html)}")
+    return 1 if report.broken else 0
+
+
+def syllabus(args) -> int:
+    from .labs.syllabus import syllabus
+
+    view = syllabus(args.length, args.want)
+    return _print(f"The syllabus is {view.save(args.html)}" if args.html else view)
+
+
+def cheatsheet(args) -> int:
+    from .labs.cheatsheet import cheatsheet
+
+    view = cheatsheet()
+    return _print(f"The cheat sheet is {view.save(args.html)}" if args.html else view)
+
+
+def reference_save(args) -> int:
+    from .jobs import recorded
+
+    for line in recorded.keep(args.names, args.into):
+        say(line)
+    return 0
+
+
+def reference_list(args) -> int:
+    from .jobs import recorded
+
+    return _print(recorded.table())
+
+
+def publish(args) -> int:
+    from .labs.room import publish
+
+    return _print(publish(False if args.stop else args.name))
+
+
+def feedback(args) -> int:
+    from .labs.room import feedback
+
+    return _print(feedback(args.lab, args.value))
+
+
+def room(args) -> int:
+    from .views.room import follow, room, save
+
+    if not args.html:
+        return _print(room(args.folder))
+    written = save(room(args.folder), args.html, reload=not args.once)
+    say(f"The room is {written}" + ("" if args.once else "; open it in a browser. Ctrl-C ends its updates"))
+    return 0 if args.once else follow(args.folder, args.html)
 
 
 def main(argv=None) -> int:

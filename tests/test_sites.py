@@ -60,11 +60,11 @@ def test_jean_zay():
     assert limits == {"dev": ("qos_gpu_h100-dev", 2, 32), "t3": ("qos_gpu_h100-t3", 20, 512), "t4": ("qos_gpu_h100-t4", 100, 16)}
 
 
-def test_data_folder(monkeypatch):
+def test_folders(monkeypatch):
     monkeypatch.delenv("DSDIR", raising=False)
-    assert sites.load("jean-zay").data_folder() is None and sites.load("laptop").data_folder() is None
+    assert sites.load("jean-zay").folder("data") is None and sites.load("laptop").folder("data") is None
     monkeypatch.setenv("DSDIR", "/data")
-    assert sites.load("jean-zay").data_folder() == Path("/data")
+    assert sites.load("jean-zay").folder("data") == Path("/data")
 
 
 GOOD = """# a cluster

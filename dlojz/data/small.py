@@ -101,7 +101,7 @@ def cifar10_at(source: str | Path) -> Path | None:
 
 def find_cifar10() -> Path:
     """The folder or archive of CIFAR-10 in the data folder of the site in use. Raises UsageError where there is none."""
-    folder = sites.current().data_folder()
+    folder = sites.current().folder("data")
     if folder is None or not folder.is_dir():
         where = f"there is no folder {folder}" if folder else f"the site {sites.current().name} names no data folder"
         raise UsageError(f"--data cifar10: {where}; {NOT_THERE}")

@@ -37,7 +37,7 @@ def look_site() -> dict:
         batch_size=size.batch_size,
         workers=size.num_workers,
     )
-    folder = site.data_folder()
+    folder = site.folder("data")
     if folder is not None:
         facts["data"] = {"folder": str(folder), "there": folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)}
     elif site.data:

@@ -1,27 +1,31 @@
-"""Runs recorded elsewhere, as data of the package: real numbers where there is no GPU, or where the queue is full.
+"""Runs recorded elsewhere, as data of the package or of a site: real numbers where there is no GPU, or where the queue is full.
 
     reference("amp")                 the run of that name, of the first card that has one
     reference("amp", on="h200")      of this card
     views.dashboard(reference("amp"), against=reference("gpu"))
 
-``recorded/CARD/NAME.jsonl`` is the record of a run, as `save` writes it. ``NAME-1``, ``NAME-2`` are the runs of a sweep.
+``recorded/CARD/NAME.jsonl`` is the record of a run, as `save` writes it. ``NAME-1``, ``NAME-2`` are the runs of a sweep. A site
+may have runs of its own, in the folder that ``references`` in its file names: they come before those of the kit.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ..system import paths, suggest
+from ..system import paths, sites, suggest, textfile
 from ..system.errors import UsageError
 from ..training import records
 from ..training.records import Record
-from .runs import Run, clean, state_of
+from ..ui import page
+from .job import Job
+from .runs import Run, about, clean, state_of
 
 FOLDER = paths.PACKAGE / "recorded"
-EVENTS = ("start", "step", "validation", "end")
+EVENTS = ("start", "sweep", "step", "validation", "end")
+MOST = 120  # steps that are kept of a run: its figures need no more
 PRIVATE = ("command", "git", "run_dir", "host", "gpu_uuid")  # of the machine, or of whoever ran it
 
 
@@ -43,9 +47,31 @@ def reference(name: str, on: str = "") -> Run | list[Run]:
 def recorded() -> dict[str, dict[str, list[Path]]]:
     """For each card the names of its runs, each with its file, or its files in order."""
     found: dict[str, dict[str, list[Path]]] = {}
-    for file in sorted(FOLDER.glob("*/*.jsonl"), key=lambda file: (file.parent.name, *_parts(file))):
-        found.setdefault(file.parent.name, {}).setdefault(_parts(file)[0], []).append(file)
+    for folder in folders():
+        here: dict[str, dict[str, list[Path]]] = {}
+        for file in sorted(folder.glob("*/*.jsonl"), key=lambda file: (file.parent.name, *_parts(file))):
+            here.setdefault(file.parent.name, {}).setdefault(_parts(file)[0], []).append(file)
+        for name, names in here.items():
+            found[name] = {**names, **found.get(name, {})}
     return found
+
+
+def folders() -> list[Path]:
+    """Where recorded runs are: the folder of the site in use, if it has one, then the kit's."""
+    try:
+        own = sites.current().folder("references")
+    except UsageError:  # a site that is wrong says so where it is needed
+        own = None
+    return [own, FOLDER] if own else [FOLDER]
+
+
+def table() -> str:
+    """All recorded runs, one a line: name, how many (of a sweep), card, versions and date."""
+    rows = []
+    for name, names in recorded().items():
+        for run, files in names.items():
+            rows.append([run, str(len(files)), name, about(read(files[0]))])
+    return page.table(["run", "runs", "card", "recorded on"], rows)
 
 
 def _parts(file: Path) -> tuple[str, int]:
@@ -68,17 +94,45 @@ def card(record: Record) -> str:
     return (model[0] if model else gpu.replace(" ", "-") if gpu else "cpu").lower()
 
 
+def keep(names: Sequence[str] = (), into: str = "") -> Iterator[str]:
+    """Saves the latest runs of these names, or of all names where none is given, if they have completed. Yields what was kept and
+    what was not, a line for each run. Raises UsageError where there is no such run, or no folder."""
+    from . import jobs
+
+    own = sites.current().folder("references")
+    folder = Path(into).expanduser() if into else own or (None if paths.is_installed() else FOLDER)
+    if folder is None:
+        raise UsageError("say where to keep them: --into FOLDER, or references = \"FOLDER\" in the site's file")
+    found = [jobs[name] for name in names or sorted({job.name for job in jobs})]
+    for one in found:
+        some = [one] if isinstance(one, Job) else list(one)
+        for number, job in enumerate(some, 1):
+            if job.status.state == "COMPLETED" and job.record.steps:
+                yield f"{job.run}: {save(job.record, job.name if len(some) == 1 else f'{job.name}-{number}', folder)}"
+            else:
+                why = "recorded no step" if job.status.state == "COMPLETED" else f"is {job.status.state}"
+                yield f"{job.run}: not kept, it {why}"
+
+
 def save(record: Record, name: str, folder: Path = FOLDER) -> Path:
     """Writes the record of a run as ``CARD/NAME.jsonl``, numbers with five digits, and without what is only of its machine or of
-    whoever ran it. Returns the file."""
+    whoever ran it. Of a long run it keeps `MOST` steps, spread evenly. Returns the file; raises UsageError."""
     file = folder / card(record) / f"{name}.jsonl"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(_small(event)) + "\n" for event in _kept(record)), encoding="utf-8")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {file.parent}: {error.strerror}") from None
+    textfile.write_bytes(file, "".join(json.dumps(_small(event)) + "\n" for event in _kept(record)).encode())
     return file
 
 
 def _kept(record: Record) -> Iterable[dict]:
-    return (event for event in record.events if event["event"] in EVENTS)
+    """Of a long run every n-th of the timed steps, so that averages stay what they are, and the last."""
+    timed = [step["step"] for step in record.timed_steps]
+    every = -(-len(timed) // MOST)
+    left_out = {number for place, number in enumerate(reversed(timed)) if place % every} if timed else set()
+    return (event for event in record.events if event["event"] in EVENTS
+            and not (event["event"] == "step" and event["step"] in left_out))
 
 
 def _small(value, key: str = ""):

@@ -60,13 +60,9 @@ def recover(folders: Sequence[Path]) -> dict[Path, str]:
 def recordings(site: str = "") -> Path:
     """The folder of recorded runs: what ``DLOJZ_REPLAY`` names, else the ``recorded`` of this site. Raises UsageError."""
     chosen = os.environ.get(VARIABLE, "")
-    if not chosen and site:
-        described = sites.load(site)
-        base = described.source.parent if described.source else Path.cwd()
-        chosen = str(base / os.path.expandvars(os.path.expanduser(described.recorded))) if described.recorded else ""
-    if not chosen:
+    folder = Path(chosen).expanduser() if chosen else sites.load(site).folder("recorded") if site else None
+    if folder is None:
         raise UsageError(f"there is no folder of recorded runs: name one in {VARIABLE}, or as `recorded` in the site's file")
-    folder = Path(chosen).expanduser()
     if not folder.is_dir():
         raise UsageError(f"the folder of recorded runs {folder} does not exist: correct {VARIABLE}, or the site's `recorded`")
     return folder

@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..system import locks, processes, sites, workspace
@@ -40,31 +41,51 @@ def submit(command: str | Sequence[str], name: str | None = None, gpus: int | No
     ``dry_run=True`` prints the job script, explained, and queues nothing. ``wait=True`` returns when the job has ended.
     Raises UsageError.
     """
-    here = workspace.find()
-    chosen = sites.load(site) if site else sites.current()
     several = isinstance(command, (list, tuple))
-    commands = list(command) if several else [command]
-    if not commands:
-        raise UsageError("the list of commands is empty: a sweep needs at least one")
-    find_modules = not (chosen.modules or chosen.partitions)
-    checked = [script.checked_command(text, here, Path.cwd(), find_modules) for text in commands]
-    devices = len(sites.gpus()) if chosen.launcher == "local" else 0
-    asked = [script.request(chosen, one, name=name, gpus=gpus, nodes=nodes, processes=processes, time=time, account=account,
-                            partition=partition, qos=qos, constraint=constraint, cores=cores, devices=devices) for one in checked]
-    facts = contents(chosen, asked, checked)
+    order = ask(command, name, gpus, nodes, time, site=site, account=account, partition=partition, qos=qos, constraint=constraint,
+                cores=cores, processes=processes)
     if not site:
-        _say_what_is_new(chosen, here / "runs")
+        _say_what_is_new(order.site, order.here / "runs")
     if dry_run:
-        for one, request, known in zip(checked, asked, facts):
-            say(script.explain(request, here / "runs" / f"{request.name}-NNN", **_text_facts(known, one.script)))
+        for one, request, known in zip(order.commands, order.requests, order.facts):
+            folder = order.here / "runs" / f"{request.name}-NNN"
+            say(script.explain(request, folder, **_text_facts(known, one.script)))
         return None
-    jobs = start(asked, here, *facts, again=again)
+    jobs = start(order.requests, order.here, *order.facts, again=again)
     if any(job.found for job in jobs):
         found = ", ".join(job.run for job in jobs if job.found)
         states = ", ".join(sorted({job.status.state for job in jobs}))
         say(f"{found} already exists ({states}), so nothing was started; again=True (--again in a shell) runs it again")
     result = Group(jobs) if several else jobs[0]
     return result.wait() if wait else result
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a submission asks for: in which workspace, of which site, and the facts for each job.json."""
+
+    here: Path
+    site: sites.Site
+    commands: list[script.Command]
+    requests: list[Request]
+    facts: list[dict]
+
+
+def ask(command: str | Sequence[str], name: str | None = None, gpus: int | None = None, nodes: int | None = None,
+        time: int | str | None = None, *, site: str | None = None, cores: int | None = None, processes: int | None = None,
+        **of_slurm: str) -> Order:
+    """What `submit` with these arguments would queue. Raises UsageError."""
+    here = workspace.find()
+    chosen = sites.load(site) if site else sites.current()
+    commands = list(command) if isinstance(command, (list, tuple)) else [command]
+    if not commands:
+        raise UsageError("the list of commands is empty: a sweep needs at least one")
+    find_modules = not (chosen.modules or chosen.partitions)
+    checked = [script.checked_command(text, here, Path.cwd(), find_modules) for text in commands]
+    devices = len(sites.gpus()) if chosen.launcher == "local" else 0
+    asked = [script.request(chosen, one, name=name, gpus=gpus, nodes=nodes, processes=processes, time=time, cores=cores,
+                            devices=devices, **of_slurm) for one in checked]
+    return Order(here, chosen, checked, asked, contents(chosen, asked, checked))
 
 
 def _say_what_is_new(site: sites.Site, runs: Path) -> None:

@@ -53,7 +53,7 @@ def new(lab: str, form: str = "") -> list[str]:
 
 
 def _refuse(lab: str, form: str) -> None:
-    if (paths.PACKAGE / "_share").is_dir():
+    if paths.is_installed():
         raise UsageError("labs are added in a checkout of the kit, and this is an installed one: clone the kit and work there")
     if not catalogue.is_id(lab):
         raise UsageError(f"{lab!r} can't be a lab's id: small letters, digits and _, a letter first")

@@ -25,6 +25,7 @@ from .answers import Answer, read_answers, read_stubs
 
 FOLDER = Path(__file__).resolve().parent
 SCALES = ("laptop", "gpu", "cluster")
+WANTS = ("the largest model", "the most images per second", "the lowest cost")
 ENDS = ("FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY")
 
 
@@ -118,7 +119,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Lab:
-    """What lab.toml says; ``day`` and ``order`` say where it stands in the course, ``needs`` which labs come before it.
+    """What lab.toml says; ``day`` and ``order`` say where it stands in the course, ``needs`` which labs come before it. It leads
+    to what it ``serves``.
 
     ``files`` hold its fences, ``file`` is the first of them. ``notebook``: the lab in whose notebook it is checked, where it has
     none of its own. ``only_with``: the switches without which a run uses none of its fences ("processes": with one process), so
@@ -135,6 +137,8 @@ class Lab:
     minutes: int = toml.whole(1, 600)
     gpu_minutes: float = toml.number(default=0.0)
     needs: tuple[str, ...] = toml.words('a list of labs, such as ["gpu"]', default=())
+    serves: tuple[str, ...] = toml.key("a list of what it leads to: " + ", ".join(f'"{want}"' for want in WANTS),
+                                       lambda value: isinstance(value, list) and all(want in WANTS for want in value), (), tuple)
     file: str = toml.key('a file of dlojz/reference, such as "train.py"', lambda value: _is_file(value), "")
     files: tuple[str, ...] = toml.key('a list of files of dlojz/reference, such as ["train.py", "hunt/slow_feed.py"]',
                                         lambda value: _are_files(value), (), tuple)

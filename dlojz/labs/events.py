@@ -8,6 +8,9 @@ Each line has an ``event``, a ``time`` (seconds since 1970) and a ``lab``. The e
 ``reset``       the fences were given back their stubs
 ``quiz``        ``question``, ``answer``, ``right``
 ``prediction``  ``question``, ``value``
+``feedback``    ``value`` (1 too easy to 5 too hard)
+
+A ``check`` that says wrong has the kit's name of the ``mistake``, if it knows it. Each event is told to `dlojz.labs.room`.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from ..system import locks
 from ..system.errors import UsageError
 
 NAME = "progress.jsonl"
-FIELDS = {"event": str, "lab": str, "outcome": str, "fences": str, "step": int, "by": str, "question": str}
+FIELDS = {"event": str, "lab": str, "outcome": str, "fences": str, "step": int, "by": str, "question": str,
+          "mistake": str}
 
 
 def add(workspace: Path, event: str, lab: str, **fields) -> None:
@@ -46,6 +50,9 @@ def add(workspace: Path, event: str, lab: str, **fields) -> None:
             os.close(handle)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}. Free some space or fix its permissions") from None
+    from . import room  # knows of progress, which knows of events
+
+    room.update(workspace)
 
 
 def note(workspace: Path, event: str, lab: str, **fields) -> str:

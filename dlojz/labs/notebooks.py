@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..system import paths, textfile
+from ..system.variables import environment as environment_of
 from . import catalogue, workspace
 from .catalogue import Lab
 
@@ -343,23 +344,27 @@ for _job in dlojz.jobs:
 """
 
 
+def ends() -> dict[str, str]:
+    """How the jobs of the notebooks end that do not complete, by name."""
+    return START_ENDS | {name: state for lab in catalogue.labs().values() for name, state in (lab.ends or {}).items()}
+
+
 def guarded(notebook: dict, expected: str, checked: set[str]) -> dict:
     """The notebook between two cells with asserts: one looks at every verdict of `check` as it comes, the other at what was
     checked and how every job ended. ``expected``: the state that every check must say; ``checked``: the labs to be checked.
 
     No stored output is compared: there are none.
     """
-    ends = START_ENDS | {name: state for lab in catalogue.labs().values() for name, state in (lab.ends or {}).items()}
     before = cell("guard-before", "code", BEFORE.format(expected=expected))
-    after = cell("guard-after", "code", AFTER.format(checked=checked, ends=ends, solved=expected == "SOLVED"))
+    after = cell("guard-after", "code", AFTER.format(checked=checked, ends=ends(), solved=expected == "SOLVED"))
     return {**notebook, "cells": [before, *notebook["cells"], after]}
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path, site: str = "laptop") -> dict[str, str]:
     """What a notebook that is proved runs with: small runs, its own queue, no widgets; one thread a process, since several may
     share two cores. ``folder`` is the workspace; what must not be in it lands beside it."""
     own = {
-        "DLOJZ_SCALE": "ci", "DLOJZ_SITE": "laptop", "DLOJZ_PLAIN": "1", "DLOJZ_QUEUE": str(folder.parent / "queue"),
+        "DLOJZ_SCALE": "ci", "DLOJZ_SITE": site, "DLOJZ_PLAIN": "1", "DLOJZ_QUEUE": str(folder.parent / "queue"),
         "IPYTHONDIR": str(folder.parent / "ipython"), "JUPYTER_RUNTIME_DIR": str(folder.parent / "runtime"),
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": paths.python_path(),
@@ -369,7 +374,8 @@ def environment(folder: Path) -> dict[str, str]:
     return inherited | own
 
 
-def execute(folder: Path, name: str, expected: str, cell_seconds: float = 300, seconds: float = 1200) -> str:
+def execute(folder: Path, name: str, expected: str, cell_seconds: float = 300, seconds: float = 1200,
+            site: str = "laptop") -> str:
     """Runs a notebook of this workspace with nbclient; what went wrong, in a line, or nothing. Raises ImportError without it."""
     import nbformat
     from nbclient import NotebookClient
@@ -377,7 +383,7 @@ def execute(folder: Path, name: str, expected: str, cell_seconds: float = 300, s
 
     notebook = json.loads((folder / name).read_text(encoding="utf-8"))
     content = nbformat.reads(json.dumps(guarded(notebook, expected, checks_in(notebook))), as_version=4)
-    env = environment(folder)
+    env = environment(folder, site)
     os.makedirs(env["JUPYTER_RUNTIME_DIR"], exist_ok=True)
     until, at = time.monotonic() + seconds, 0
 
@@ -409,15 +415,9 @@ def end_jobs(folder: Path, env: Mapping[str, str]) -> None:
     """What a notebook that failed has left running."""
     from ..jobs import Jobs
 
-    before = os.environ.get("DLOJZ_QUEUE")
-    os.environ["DLOJZ_QUEUE"] = env["DLOJZ_QUEUE"]
-    try:
+    with environment_of(DLOJZ_QUEUE=env["DLOJZ_QUEUE"]):
         left = [job for job in Jobs(folder) if job.status.active]
         for job in left:
             job.cancel()
         for job in left:
             job.wait(30)
-    finally:
-        os.environ.pop("DLOJZ_QUEUE")
-        if before is not None:
-            os.environ["DLOJZ_QUEUE"] = before

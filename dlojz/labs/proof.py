@@ -15,11 +15,13 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..system import paths, suggest
 from ..system.errors import UsageError
+from ..ui import page
 from . import answers, catalogue, fences, notebooks, questions, workspace
 from .catalogue import Lab
 from .outcome import NOT_ATTEMPTED, SOLVED, WRONG, Outcome
@@ -311,13 +313,18 @@ def stub_fault(outcome: Outcome) -> str:
 def notebook(name: str) -> Iterator[tuple[str, str]]:
     """Executes the notebook of a lab in a fresh and in a solved workspace. Yields the state and what is wrong, empty where
     nothing is. Raises ImportError where Jupyter is not installed."""
-    lab = known(name)
-    with tempfile.TemporaryDirectory(prefix="dlojz-lab-", ignore_cleanup_errors=True) as root:
-        for state, expected in (("fresh", NOT_ATTEMPTED), ("solved", SOLVED)):
-            folder = Path(root) / state / "work"
-            workspace.create(folder, ["all"] if state == "solved" else [])
-            wrong = notebooks.execute(folder, notebooks.name_of(lab), expected)
-            yield state, wrong and f"notebooks/{notebooks.name_of(lab)}, in a {state} workspace: {wrong}"
+    for state in ("fresh", "solved"):
+        yield state, executed(notebooks.name_of(known(name)), state)
+
+
+def executed(file: str, state: str, site: str = "laptop", within: str | None = None) -> str:
+    """Executes a notebook in a new workspace, ``fresh`` or ``solved``. ``within``: the folder to make it in, for a cluster one
+    that its nodes see. Returns what is wrong. Raises ImportError where Jupyter is not installed."""
+    with tempfile.TemporaryDirectory(prefix="dlojz-lab-", dir=within, ignore_cleanup_errors=True) as root:
+        folder = Path(root) / state / "work"
+        workspace.create(folder, ["all"] if state == "solved" else [])
+        wrong = notebooks.execute(folder, file, SOLVED if state == "solved" else NOT_ATTEMPTED, site=site)
+    return wrong and f"notebooks/{file}, in a {state} workspace: {wrong}"
 
 
 def lint(name: str) -> list[str] | None:
@@ -382,3 +389,63 @@ def _tested_notebook(name: str) -> Iterator[tuple[bool, str]]:
             begun = time.monotonic()
     except ImportError:
         yield True, "notebook: not executed, for Jupyter is not installed here"
+
+
+# --- the course ----------------------------------------------------------------------------------------------------------
+
+START = "day0_start"
+COURSE = ["lab", "stub", "wrong refused", "right accepted", "notebook, solved", "minutes"]
+
+
+@dataclass
+class Proved:
+    """One lab of the whole course. ``count``: by stub, wrong and right, how many went as they should, of how many. ``notebook``:
+    what came of it, empty where it was not executed. ``faults``: what is wrong, a line each."""
+
+    lab: str
+    count: dict[str, list[int]] = field(default_factory=dict)
+    notebook: str = ""
+    faults: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def cells(self) -> list[str]:
+        counted = [f"{well} of {of}" if of else "" for well, of in (self.count.get(kind, (0, 0)) for kind in ("wrong", "right"))]
+        stub = {None: "", 0: "not ok", 1: "ok"}[self.count.get("stub", [None])[0]]
+        return [self.lab, stub, *counted, self.notebook, f"{self.seconds / 60:.1f}"]
+
+
+def course(labs: Iterable[Lab], only: Collection[str] = ("check", "notebook"), site: str = "laptop", start: bool = False,
+           within: str | None = None) -> Iterator[Proved]:
+    """The whole course, or these labs of it: each stub, wrong and right answer checked, each notebook executed in a solved
+    workspace on this site, once for all labs in it. ``start``: day 0 first, which has no lab. Yields each lab when it is done."""
+    at: dict[str, str] = {}
+
+    def prove(lab: str, file: str, checked: bool) -> Proved:
+        begun, found = time.monotonic(), Proved(lab)
+        if checked and "check" in only:
+            for kind, wrong, _ in proofs(lab):
+                tally = found.count.setdefault(kind, [0, 0])
+                tally[0] += not wrong
+                tally[1] += 1
+                found.faults += [wrong] if wrong else []
+        if "notebook" in only and file not in at:
+            wrong = executed(file, "solved", site, within)
+            found.faults += [wrong] if wrong else []
+            at[file] = "not ok" if wrong else "ok"
+            found.notebook = at[file]
+        elif "notebook" in only:
+            found.notebook = f"{at[file]} (the same)"
+        found.seconds = time.monotonic() - begun
+        return found
+
+    if start:
+        yield prove(START, f"{START}.ipynb", False)
+    for lab in labs:
+        yield prove(lab.id, notebooks.name_of(lab), True)
+
+
+def course_table(found: Sequence[Proved]) -> str:
+    faults = [f"✗ {one.lab}: {line}" for one in found for line in one.faults]
+    minutes = sum(one.seconds for one in found) / 60
+    said = f"{len(faults)} things are wrong" if len(faults) > 1 else "1 thing is wrong" if faults else "nothing is wrong"
+    return "\n".join([page.table(COURSE, [one.cells() for one in found]), f"{said} ({minutes:.0f} minutes)", *faults])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 from ..system import suggest, workspace
 from ..system.errors import UsageError
@@ -18,6 +19,8 @@ from ..ui.notebook import plain_wanted
 from . import catalogue, events, goals, predictions, questions
 from .catalogue import Lab
 from .questions import Answer, Question
+
+CLUSTER = SimpleNamespace(id="cluster", folder=catalogue.FOLDER / "cluster")  # questions that belong to no lab
 
 
 class Quiz:
@@ -100,8 +103,8 @@ class Quiz:
 
 
 def quiz(lab: str, question: str = "") -> Quiz:
-    """The quiz of a lab, or one question of it. Raises UsageError."""
-    return Quiz(catalogue.lab(lab), workspace.find(), question)
+    """The quiz of a lab, or one question of it; "cluster" is the quiz of day 0. Raises UsageError."""
+    return Quiz(CLUSTER if lab == CLUSTER.id else catalogue.lab(lab), workspace.find(), question)
 
 
 class Prediction:

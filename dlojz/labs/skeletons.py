@@ -14,6 +14,7 @@ difficulty = 2  # 1 to 5
 importance = 3  # 1 to 5
 minutes = 30
 needs = []
+serves = ["the most images per second"]
 $files
 
 # What its run should reach, as a multiple of what another run of the same trainee measured; remove it where there is none.

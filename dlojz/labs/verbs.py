@@ -22,7 +22,7 @@ from ..ui import messages
 from ..ui.notebook import plain_wanted
 from . import catalogue, events, fences
 from .catalogue import Lab
-from .outcome import CANNOT_CHECK, Outcome
+from .outcome import CANNOT_CHECK, WRONG, Outcome
 from .workspace import missing
 
 Texts = dict[str, textfile.TextFile]  # the files of a lab, by name
@@ -173,8 +173,12 @@ def check(lab: str) -> Outcome:
 
 
 def _noted(at: Target, outcome: Outcome, stood: str) -> Outcome:
-    lost = events.note(at.here, "check", at.lab.id, outcome=outcome.state.lower(), fences=stood)
-    return dataclasses.replace(outcome, message=f"{outcome.message}\n{lost}".lstrip("\n")) if lost else outcome
+    from . import room
+
+    known = {"mistake": room.mistake(at.lab, outcome.message)} if outcome.state == WRONG else {}
+    lost = events.note(at.here, "check", at.lab.id, outcome=outcome.state.lower(), fences=stood, **known)
+    more = [line for line in (lost, room.asks(at.here, at.lab.id) if outcome else "") if line]
+    return dataclasses.replace(outcome, message="\n".join([outcome.message, *more]).lstrip("\n")) if more else outcome
 
 
 def hint(lab: str, step: int | None = None) -> messages.Shown:

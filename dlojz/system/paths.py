@@ -16,8 +16,12 @@ def share(*parts: str) -> Path:
 
     A wheel carries them inside the package, a checkout has them at its root.
     """
-    installed = PACKAGE / "_share"
-    return (installed if installed.is_dir() else PACKAGE.parent).joinpath(*parts)
+    return (PACKAGE / "_share" if is_installed() else PACKAGE.parent).joinpath(*parts)
+
+
+def is_installed() -> bool:
+    """Whether this is a wheel's package, and not a checkout of the kit."""
+    return (PACKAGE / "_share").is_dir()
 
 
 def given(path: str | Path, example: str = "runs/amp-001") -> Path:

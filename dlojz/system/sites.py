@@ -110,6 +110,23 @@ def _modules():
                   lambda v: re.fullmatch(r"[\w./+@-]+", v) is not None)
 
 
+@dataclass(frozen=True)
+class Storage:
+    """A file system of the site, by what it is good for: ``[storage.scratch]``."""
+
+    name: str = ""  # the key in the file
+    path: str = _text()  # may hold $VARIABLES
+    holds: str = _text()  # "data", "checkpoints", "environments"
+    quota: str = _text()  # per user or project, such as "20 TB"
+    inodes: str = _text()  # how many files, such as "500,000"
+    lifetime: str = _text()  # such as "files unread for 30 days are deleted"
+
+    def folder(self) -> Path | None:
+        """Its folder for whoever asks; None where a variable is not set here."""
+        said = os.path.expandvars(os.path.expanduser(self.path))
+        return Path(said) if said and "$" not in said else None
+
+
 LAUNCHERS = ("local", "slurm", "replay")  # modules of dlojz.jobs
 
 
@@ -134,6 +151,10 @@ class Partition:
     name: str = ""
     partition: str = _option()  # for --partition
     constraint: str = _option()  # for --constraint: chooses the nodes where the partition does not
+    nodes: int = _count(0, 0, 100_000)  # 0: not said
+    gpu: str = _text()  # "H100 80 GB"
+    links: str = _text()  # between GPUs and between nodes: "NVLink; 4 x InfiniBand 400 Gbit/s"
+    memory_per_core: str = _text()  # "4 GB"
     gpus_per_node: int = _count(0, 0, 64)
     cores_per_gpu: int = _count(0, 0, 1024)  # per process; 0: leave it to Slurm
     account_suffix: str = _option()  # added to the account: "@h100"
@@ -151,6 +172,8 @@ class Site:
     description: str = _text()
     launcher: str = _choice("local", *LAUNCHERS)
     recorded: str = _text()  # with the launcher "replay": the folder of recorded runs, from the site's file; may hold $VARIABLES
+    references: str = _text()  # the folder of the site's own runs for `reference`, from the site's file; may hold $VARIABLES
+    room: str = _text()  # the shared folder of the course's room, where trainees may publish how they are doing
     scale: str = _choice("auto", "auto", "laptop", "gpu", "cluster", "ci")
     hosts: tuple[str, ...] = _words('a list of host name patterns, such as ["jean-zay*"]', lambda v: bool(v.strip()))
     gpus: int = _count(1, 0, 1024)  # of a job that does not say how many
@@ -166,6 +189,7 @@ class Site:
     data: str = _text()  # the folder of shared data sets; may hold $VARIABLES
     discover: bool = _switch(False)  # ask sinfo for the partitions and their GPUs
     partitions: dict[str, Partition] = dataclasses.field(default_factory=dict, metadata={"table": Partition})
+    storage: dict[str, Storage] = dataclasses.field(default_factory=dict, metadata={"table": Storage})
     source: Path | None = None  # the file it was read from
 
     @property
@@ -174,14 +198,21 @@ class Site:
         shipped = self.source is None or self.source.parent == paths.share("slurm", "sites")
         return self.name if shipped else str(self.source)
 
+    def folder(self, key: str) -> Path | None:
+        """The folder that a key names, its variables filled in, from the site's file; None where it is empty or a variable is not
+        set here."""
+        said = os.path.expandvars(os.path.expanduser(getattr(self, key)))
+        base = self.source.parent if self.source else Path.cwd()
+        return base / said if said and "$" not in said else None
+
+    @property
+    def reservation(self) -> str:
+        """The name of the reservation that its directives ask for; empty where they ask for none."""
+        return next((word.partition("=")[2] for word in self.directives if word.startswith("--reservation=")), "")
+
     def known_partitions(self) -> dict[str, Partition]:
         """The partitions of the file, and those that sinfo lists where the file says ``discover``."""
         return {**(discovered(clusters(self.directives)) if self.discover else {}), **self.partitions}
-
-    def data_folder(self) -> Path | None:
-        """``data`` with its variables filled in; None where it is empty or a variable is not set here."""
-        folder = os.path.expandvars(os.path.expanduser(self.data))
-        return Path(folder) if folder and "$" not in folder else None
 
     def __str__(self) -> str:
         return shown(f"{self.name}: {self.description}")

@@ -16,7 +16,7 @@ BOX = ("max-width: 960px; margin: 6px 0; color: var(--jp-content-font-color1, in
        "font-family: var(--jp-ui-font-family, system-ui, sans-serif); text-align: left; overflow-wrap: break-word")
 QUIET = "opacity: .72"
 HEADING = 'role="heading" aria-level="2"'  # for screen readers: an <h2> would have the notebook's style
-LONG = ("switches",)  # columns whose cells may take several lines
+LONG = ("switches", "how", "measured with", "when")  # columns whose cells may take several lines
 BAR = "rgba(26, 127, 212, .3)"
 LINE = "rgba(128, 128, 128, .35)"
 DRAWING = threading.RLock()  # views fill themselves in threads, and matplotlib keeps fonts and layouts for all of them

@@ -12,6 +12,8 @@
     views.trace(job)                        why it is not faster: a profiled run's kernels, waits and diagnosis
     views.bound(job, on="h100")             what the roofline allows for a profiled run, here or on another GPU
     views.compare(jobs)                     one table of runs; .sort("images/s"), .csv("runs.csv")
+    views.room(folder)                      for instructors: how those are doing who publish it
+    views.site()                            the cluster: nodes, cores per GPU, queues, storage, reservation
     views.report(jobs, html="report.html")  all of that as one page that opens offline
 
 Runs are jobs, names ("amp": its latest run), run folders, records, or lists of those. A view shows itself in a notebook, prints
@@ -32,13 +34,15 @@ from .lr_finder import lr_finder
 from .memory_plan import memory_plan
 from .memory_sweep import memory_sweep
 from .report import report
+from .room import room
 from .scaling import scaling
+from .site import site
 from .snapshot import snapshot
 from .timeline import timeline
 from .trace import trace
 
 __all__ = ["View", "bound", "communications", "compare", "curves", "dashboard", "lr_finder", "memory_plan", "memory_sweep",
-           "report", "scaling", "snapshot", "timeline", "trace"]
+           "report", "room", "scaling", "site", "snapshot", "timeline", "trace"]
 
 bound, communications, compare, curves, dashboard, lr_finder, memory_sweep, report, scaling, timeline, trace = map(
     following, (bound, communications, compare, curves, dashboard, lr_finder, memory_sweep, report, scaling, timeline, trace))

@@ -95,8 +95,9 @@ def table(own: Sequence[Run], others: Sequence[Run] = ()) -> tuple[list[str], li
     rows = [*own, *others]
     unit = rows[0].unit
     phases = [phase for phase in PHASES if any(run.numbers.get(phase) for run in rows)]
+    energy = any(run.numbers.get("joules_per_image") for run in rows)
     head = ["run", "processes", f"{unit} per step", f"{unit}/s", "ideal", "efficiency", "ms per step",
-            *(f"{NAMES[phase]}, ms" for phase in phases)]
+            *(f"{NAMES[phase]}, ms" for phase in phases), f"{_device(rows[0])}-hours per million", *[f"J/{unit[:-1]}"] * energy]
     cells = []
     for place, run in enumerate(rows):
         numbers, processes = run.numbers, run.start["world_size"]
@@ -104,8 +105,31 @@ def table(own: Sequence[Run], others: Sequence[Run] = ()) -> tuple[list[str], li
         of_ideal = [words.number(ideal(own, processes)), words.share(efficiency(own, run))] if place < len(own) else ["-", "-"]
         cells.append([run.name, str(processes), f"{images:,}", words.number(numbers["images_per_second"]), *of_ideal,
                       words.number(numbers["step_seconds"] * 1000),
-                      *(words.number(numbers.get(phase, 0.0) * 1000) for phase in phases)])
+                      *(words.number(numbers.get(phase, 0.0) * 1000) for phase in phases), words.number(hours(run)),
+                      *[words.number(numbers["joules_per_image"]) if numbers.get("joules_per_image") else "-"] * energy])
     return head, cells
+
+
+def hours(run: Run) -> float:
+    """GPU-hours that a million images (or tokens) cost; without GPUs hours of a process."""
+    return 1e6 / run.numbers["images_per_second"] * run.start["world_size"] / 3600
+
+
+def _device(run: Run) -> str:
+    return "GPU" if run.on_gpu else "process"
+
+
+def _cheapest(best: Sequence[Run]) -> str:
+    """Which of these is the fastest, which costs least, and what the one costs more than the other."""
+    fast, cheap = max(best, key=lambda run: run.numbers["images_per_second"]), min(best, key=hours)
+    if fast is cheap:
+        return f"Fastest and cheapest: {fast.name}."
+    what = f"{_device(cheap)}-hours"
+    said = (f"Fastest: {fast.name} ({words.number(fast.numbers['images_per_second'])} {fast.unit}/s). Cheapest: {cheap.name} "
+            f"({words.number(hours(cheap))} {what} per million {cheap.unit}; {fast.name} takes {words.number(hours(fast))})")
+    energy = [run.numbers.get("joules_per_image") for run in (cheap, fast)]
+    joules = f", at {words.number(energy[0])} and {words.number(energy[1])} J per {cheap.unit[:-1]}" if all(energy) else ""
+    return f"{said}{joules}."
 
 
 def findings(known: Sequence[Run]) -> list[str]:
@@ -121,6 +145,7 @@ def findings(known: Sequence[Run]) -> list[str]:
         if max(efficiency(known, run) for run in best) > TOO_GOOD:
             out.append(f"Above ideal: {few} is not a fair baseline. Was the machine busy with something else? "
                        "Run it again (again=True).")
+        out.append(_cheapest(best))
         longer = _longer(first, last)
         if longer:
             out.append(longer)

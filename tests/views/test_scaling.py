@@ -43,6 +43,20 @@ def test_efficiency_by_hand():
     assert "waiting for data, ms  forward, ms  backward, ms  update, ms" in text
 
 
+def test_the_cheapest_and_the_fastest_by_hand():
+    # 1 GPU at 128 images/s: 1e6 / 128 / 3600 = 2.17 hours a million. 4 at 320: 4e6 / 320 / 3600 = 3.47. The end says 4.6875 J.
+    view = scaling(run(4, 0.8), run(1, 0.5))
+    head = re.split(r"\s{2,}", repr(view).splitlines()[1])
+    assert head[-2:] == ["GPU-hours per million", "J/image"]
+    assert [row[-2:] for row in rows_of(view)] == [["2.17", "4.69"], ["3.47", "4.69"]]
+    assert "Fastest: run (320 images/s). Cheapest: run (2.17 GPU-hours per million images; run takes 3.47), at 4.69 and 4.69 J " \
+        "per image." in repr(view)
+    assert "Fastest and cheapest: run." in repr(scaling(run(1, 0.5), run(2, 0.2)))
+    assert "process-hours per million" in repr(scaling(run(1, 0.5, CPU), run(2, 0.5, CPU)))
+    without = record(*events_of(1, 0.5)[:-1], {key: value for key, value in end().items() if key != "joules_per_image"})
+    assert "J/image" not in repr(scaling(without)) and rows_of(scaling(without, run(2, 0.5)))[0][-1] == "-"
+
+
 def test_strong_scaling_and_shared_cores():
     text = repr(scaling(run(1, 0.5, CPU, 64), run(2, 0.5, CPU, 32)))
     assert "strong scaling" in text and "share its 2 cores" in text and "efficiency of 50%" in text
