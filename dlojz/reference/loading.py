@@ -17,10 +17,10 @@ def seed_worker(worker: int) -> None:
 
     The data set has a numpy generator ``rng``. A worker is a copy of the training process, this generator included.
     """
-    # >>> dataloader.seed: a generator of its own for each worker
+    # >>> batches.seed: a generator of its own for each worker
     info = get_worker_info()
     info.dataset.rng = np.random.default_rng(info.seed)  # the loader's seed of this epoch, plus the worker's number
-    # <<< dataloader.seed
+    # <<< batches.seed
 
 
 def pad(sequences: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -38,11 +38,11 @@ def buckets(lengths: Sequence[int], batch_size: int, generator: torch.Generator)
     which batch comes when, is left to the generator: another epoch, other batches.
     """
     order = torch.randperm(len(lengths), generator=generator).tolist()
-    # >>> dataloader.buckets: sort a part of the set at a time, cut it into batches, mix those
+    # >>> batches.buckets: sort a part of the set at a time, cut it into batches, mix those
     part, batches = 50 * batch_size, []
     for first in range(0, len(order), part):
         alike = sorted(order[first : first + part], key=lambda index: lengths[index])
         batches += [alike[begin : begin + batch_size] for begin in range(0, len(alike), batch_size)]
     batches = [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
-    # <<< dataloader.buckets
+    # <<< batches.buckets
     return batches

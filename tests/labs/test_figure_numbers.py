@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 from dlojz.labs import catalogue
-from dlojz.labs.dataloader import reading
+from dlojz.labs.batches import reading
 from dlojz.labs.profiler import figures
 from dlojz.system.errors import UsageError
 from dlojz.ui import tables

@@ -22,6 +22,7 @@ PRINTED = {
     "channels_last": r"images of shape \(8, 3, 32, 32\) have the strides \(3072, 1, 96, 3\)\n",
     "profiler": r"20 convolutions in each of 2 steps: 40 calls of aten::conv2d\n",
     "dataloader": r"4 batches of 8 images from 2 workers\n",
+    "batches": r"parts of 16: 4\d% padding\nparts of 800: [1-4]% padding\n",
     "ddp": r"epoch 0: loss 1\.40 over 64 images\nepoch 1: loss 1\.38 over 64 images\n\n",
     "ddp_advanced": r"the same weights on all ranks: True\n\n",
     "compile": r"1 graph in 3 steps, saved as conv1\.weight\n",

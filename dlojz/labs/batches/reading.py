@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ...jobs import runs
@@ -20,7 +21,7 @@ from ...ui import charts, tables, words
 from ...ui.charts import Line, Rule
 from ...ui.page import View, headline, quiet, table, table_html
 from ...ui.palette import BLUE, GREY, INK, ORANGE
-from .figures import seconds_to_load
+from ..dataloader.figures import seconds_to_load
 
 FILES, SHARDS = ORANGE, BLUE
 
@@ -29,10 +30,11 @@ FILES, SHARDS = ORANGE, BLUE
 
 @dataclass(frozen=True)
 class Decoder:
-    """A way from the content of a JPEG file to pixels: ``work(content, size)`` gives a uint8 or float tensor (3, size, size)."""
+    """A way from the content of a JPEG file to pixels: ``work(content, size)`` gives a uint8 or float tensor (3, size, size).
+    ``lacking``: what to say where it cannot be imported."""
 
     name: str
-    work: Callable | None
+    work: Callable
     lacking: str = ""
 
 
@@ -111,46 +113,38 @@ def _torchvision(content: bytes, size: int):
     return _square(found.permute(1, 2, 0), size)
 
 
-def known() -> list[Decoder]:
-    """The decoders, those that are not installed here too."""
-    found = [
-        Decoder("Pillow", _pillow),
-        Decoder("Pillow, floats in the worker", _floats),
-        Decoder("Pillow, draft mode", lambda content, size: _pillow(content, size, draft=True)),
-    ]
-    try:
-        import simplejpeg  # noqa: F401
-
-        found.append(Decoder("simplejpeg", _simplejpeg))
-    except ImportError:
-        found.append(Decoder("simplejpeg", None, 'not installed: pip install "dlojz[data]"'))
-    try:
-        from torchvision.io import decode_jpeg  # noqa: F401
-
-        found.append(Decoder("torchvision.io", _torchvision))
-    except ImportError:
-        found.append(Decoder("torchvision.io", None, "not in this torchvision: its successor is TorchCodec"))
-    return found
+DECODERS = (
+    Decoder("Pillow", _pillow), Decoder("Pillow, floats in the worker", _floats),
+    Decoder("Pillow, draft mode", partial(_pillow, draft=True)),
+    Decoder("simplejpeg", _simplejpeg, 'not installed: pip install "dlojz[data]"'),
+    Decoder("torchvision.io", _torchvision, "not in this torchvision: its successor is TorchCodec"),
+)
 
 
 def measure(decoder: Decoder, contents: Sequence[bytes], size: int, like: Sequence | None = None) -> Decoded:
     """Decodes all of them twice and takes the better time of one core. ``like``: tensors to compare with."""
-    if decoder.work is None:
-        return Decoded(decoder.name, None, lacking=decoder.lacking)
     try:
         images = [decoder.work(content, size) for content in contents]
-    except Exception as error:  # a decoder that was built without JPEG
-        return Decoded(decoder.name, None, lacking=f"does not work here: {type(error).__name__}")
-    seconds = math.inf
-    for _ in range(2):
-        began = time.process_time()
-        for content in contents:
-            decoder.work(content, size)
-        seconds = min(seconds, time.process_time() - began)
-    apart = None
-    if like and images[0].dtype == like[0].dtype:
-        apart = statistics.fmean((one.float() - other.float()).abs().mean().item() for one, other in zip(images, like))
-    return Decoded(decoder.name, len(contents) / seconds, apart)
+    except Exception as error:  # a decoder that is not installed, or was built without JPEG
+        lacking = decoder.lacking if isinstance(error, ImportError) else ""
+        return Decoded(decoder.name, None, lacking=lacking or f"does not work here: {type(error).__name__}")
+    seconds = _best(lambda: [decoder.work(content, size) for content in contents], time.process_time)
+    comparable = like and images[0].dtype == like[0].dtype
+    return Decoded(decoder.name, len(contents) / seconds, _apart(images, like) if comparable else None)
+
+
+def _best(work: Callable, clock: Callable[[], float], times: int = 2) -> float:
+    """Seconds, by this clock, of the fastest of so many calls."""
+    taken = []
+    for _ in range(times):
+        began = clock()
+        work()
+        taken.append(clock() - began)
+    return min(taken)
+
+
+def _apart(images: Sequence, others: Sequence) -> float:
+    return statistics.fmean((one.cpu().float() - other.float()).abs().mean().item() for one, other in zip(images, others))
 
 
 def on_gpu(contents: Sequence[bytes], size: int, like: Sequence) -> Decoded | None:
@@ -172,15 +166,10 @@ def on_gpu(contents: Sequence[bytes], size: int, like: Sequence) -> Decoded | No
             return images
 
         images = work()
-        best = math.inf
-        for _ in range(3):
-            began = time.perf_counter()
-            work()
-            best = min(best, time.perf_counter() - began)
+        best = _best(work, time.perf_counter, 3)
     except (ImportError, RuntimeError) as error:
         return Decoded(name, None, lacking=f"does not work here: {type(error).__name__}")
-    apart = statistics.fmean((one.cpu().float() - other.float()).abs().mean().item() for one, other in zip(images, like))
-    return Decoded(name, len(contents) / best, apart)
+    return Decoded(name, len(contents) / best, _apart(images, like))
 
 
 @tables.numbers(size=(8, 1024), count=(1, 1000))
@@ -195,7 +184,7 @@ def decoders(size: int = 64, count: int = 24) -> View:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torchvision's decoders are deprecated since 0.29
             like = [_pillow(content, size) for content in contents]
-            found = [measure(decoder, contents, size, like) for decoder in known()]
+            found = [measure(decoder, contents, size, like) for decoder in DECODERS]
             gpu = on_gpu(contents, size, like)
     finally:
         torch.set_num_threads(threads)
