@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ..jobs import runs
 from ..jobs.runs import Run
 from ..ui import words
-from .compare import NOT_A_SWITCH
+from .compare import NOT_A_SWITCH, given
 
 # These change neither what a step takes nor what it needs of memory, or are compared by other fields of the record.
 FREE = (*NOT_A_SWITCH, "model", "image_size", "batch_size", "test", "epochs", "lr", "wd", "seed", "schedule", "checkpoint_every")
@@ -28,7 +28,7 @@ def differences(run: Run, base: Run, *more: str) -> list[str]:
     pairs["unwritten labs"] = (lacking[0], lacking[1])
     alone = 1 in (run.start.get("world_size"), base.start.get("world_size"))
     names = [name for name in dict.fromkeys((*base.args, *run.args)) if name not in FREE and not (alone and name in ALONE)]
-    pairs |= {name: (run.args.get(name), base.args.get(name)) for name in names}
+    pairs |= {name: (given(run, name, [base]), given(base, name, [run])) for name in names}
     return [f"{SAID.get(name, name.replace('_', ' '))} {_value(mine)} here, {_value(other)} there"
             for name, (mine, other) in pairs.items() if _value(mine) != _value(other)]
 

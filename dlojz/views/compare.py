@@ -244,8 +244,16 @@ def switches(found: Sequence[Run]) -> list[str]:
     """The switches in which these runs differ, and the number of processes where that does."""
     known = [run for run in found if run.start]
     names = dict.fromkeys(name for run in known for name in run.args if name not in NOT_A_SWITCH)
-    differing = [name for name in names if len({repr(run.args.get(name)) for run in known}) > 1]
+    differing = [name for name in names if len({repr(given(run, name, known)) for run in known}) > 1]
     return differing + (["processes"] if len({run.start.get("world_size") for run in known}) > 1 else [])
+
+
+def given(run: Run, name: str, others: Sequence[Run]):
+    """The value of a switch. A run from before the script had it did what others do that were not given it."""
+    if name in run.args:
+        return run.args[name]
+    asked = [(other.start.get("switches"), other.args[name]) for other in others if name in other.args]
+    return next((value for switches, value in asked if isinstance(switches, dict) and name not in switches), None)
 
 
 def _row(run: Run, base: Run, differing: Sequence[str], comparable: bool) -> dict:

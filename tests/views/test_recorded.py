@@ -6,9 +6,11 @@ import pytest
 from runs_by_hand import CPU, VALIDATION, end, folder, record, start, steps
 
 from dlojz import views
-from dlojz.jobs import recorded
+from dlojz.jobs import recorded, runs
 from dlojz.jobs.recorded import reference, save
 from dlojz.system.errors import UsageError
+from dlojz.views import comparable
+from dlojz.views.compare import switches
 
 H200 = {"device": "cuda", "gpu": "NVIDIA H200", "cpu": "EPYC", "cores_allowed": 16, "host": "node7", "gpu_uuid": "GPU-1"}
 
@@ -55,6 +57,15 @@ def test_ratios_are_within_a_card(kept, tmp_path):
     assert "ratios of what was recorded on NVIDIA H200, 16 cores, torch 2.11.0, 1970-01-01 are to gpu (recorded on NVIDIA H200)" \
         in str(view) and "not comparable" not in str(view)
     assert "not comparable" in str(views.compare(*mine, reference("amp"))), "the run to compare with was not asked for"
+
+
+def test_a_switch_that_the_script_did_not_have_yet_is_as_it_is_without_being_asked_for():
+    old, new, asked = (record(*on(H200, 0.5)) for _ in range(3))
+    new.start["args"]["decay"] = asked.start["args"]["decay"] = "all"
+    new.start["switches"], asked.start["switches"] = {}, {"decay": "all"}
+    assert switches(runs.several(old, new)) == [] and switches(runs.several(old, asked)) == ["decay"]
+    assert comparable.differences(*runs.several(new, old)) == []
+    assert comparable.differences(*runs.several(asked, old)) == ["decay all here, off there"]
 
 
 def test_nothing_of_the_person_is_kept(kept):

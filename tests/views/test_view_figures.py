@@ -664,7 +664,7 @@ def test_values_that_no_run_writes_are_survived(seed, count):
         events = copy.deepcopy(MEASURED)
         for _ in range(chance.choice((1, 3, 20))):
             event = chance.choice(events)
-            inside = event["args"] if "args" in event and chance.random() < 0.5 else event
+            inside = event["args"] if isinstance(event.get("args"), dict) and chance.random() < 0.5 else event
             inside[chance.choice(list(inside))] = chance.choice(odd)
         if number % 10 == 0:  # or all steps alike
             name, value = chance.choice(("seconds", "images", "lr", "loss", "idle")), chance.choice(odd)
