@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from ..system.errors import UsageError
 from ..system.shown import say
-from ..system.sites import OWN_QUEUE, clusters
+from ..system.sites import clusters, own_queue
 from . import script
 from . import slurm_text as text
 from .states import NO_EXIT_CODE, Request, Status, Unreachable, judged, left_exit_code, update, written
@@ -229,7 +229,7 @@ def _until_answered(act, found, verb: str):
         while looks < 2:
             complaint = str(away).removesuffix(": try again in a minute")
             if time.monotonic() > end:
-                instead = f"; {OWN_QUEUE}" if verb == "submit" else ""
+                instead = f"; {own_queue()}" if verb == "submit" else ""
                 raise Unreachable(f"{complaint}: {verb} again in a minute, nothing is done twice{instead}")
             if not told:
                 say(f"dlojz: {complaint}; trying again for {PATIENCE:.0f} s", file=sys.stderr)

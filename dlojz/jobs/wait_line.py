@@ -15,7 +15,10 @@ from .job import Job
 from .watch import Progress, Row, final_text, row_html, row_of, summary
 
 MOST = 5  # jobs: of more than that only how many ended how
-OPENED = "A page that was opened while this cell waited misses what the cell shows next: run the cell again."
+AGAIN = "(menu Run, Run Selected Cell and All Below)"
+REOPENED = ("This cell is still waiting, although this page says that the kernel is idle. What it and the cells queued behind it "
+            f"show next is missing from this page: when the job has ended, run them again {AGAIN}.")
+OPENED = f"A page that was opened while this cell waited misses what it and those behind it showed next: run them again {AGAIN}."
 
 
 class StoppedWaiting(KeyboardInterrupt):
@@ -45,7 +48,8 @@ class WaitLine:
             self._sleep = time.sleep if self._plain() else self._begin()
         if self.line is not None:
             with contextlib.suppress(OSError):  # a disk that went away comes back
-                self.line.value = going_html(self.rows())
+                opened = getattr(self._sleep, "opened", False)
+                self.line.value = going_html(self.rows()) + page.quiet(REOPENED) * opened
         self._sleep(seconds)
 
     def _plain(self) -> bool:

@@ -217,7 +217,7 @@ def check(probe):
     for switches in ("--steps 4", "--steps 4 --momentum 0"):
         both = probe.beside(switches, script="$file", small=False)
         both.same("update.gradient", look="$fence", expected="its norm is {kits}",
-                  saw="what the optimizer finds is not the velocity: its norm is {mine}, {ratio} times what it should be",
+                  saw="what the optimizer finds is not the velocity: its norm is {size}",
                   claim="what the optimizer finds is the velocity, for any --momentum")
 '''
 

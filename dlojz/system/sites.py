@@ -474,15 +474,13 @@ def clusters(directives: Sequence[str] = ()) -> str:
     return named[-1] if named else os.environ.get("SLURM_CLUSTERS") or os.environ.get("SBATCH_CLUSTERS") or ""
 
 
-OWN_QUEUE = 'to use this machine\'s own queue instead, write site = "laptop" into workspace.toml'
-
-
 def own_queue() -> str:
     """How to use this machine's own queue in place of Slurm, with the full path of the file to edit."""
     if os.environ.get("DLOJZ_SITE"):
         return "to use this machine's own queue instead, export DLOJZ_SITE=laptop"
     here = _workspace()
-    return OWN_QUEUE.replace(workspace.MARKER, str(here / workspace.MARKER)) if here else OWN_QUEUE
+    file = here / workspace.MARKER if here else workspace.MARKER
+    return f'to use this machine\'s own queue instead, write site = "laptop" into {file}'
 
 
 @functools.lru_cache(maxsize=4)

@@ -141,15 +141,19 @@ def impatient(monkeypatch):
     monkeypatch.setattr(slurm, "PATIENCE", 0.2)
 
 
-def test_a_silent_controller_gives_one_line_in_the_end(commands, folders, impatient):
+@pytest.mark.parametrize("site, where", [
+    ("", 'write site = "laptop" into {here}/workspace.toml'), ("jean-zay", "export DLOJZ_SITE=laptop")])
+def test_a_silent_controller_gives_one_line_in_the_end(commands, folders, impatient, tmp_path, monkeypatch, site, where):
+    monkeypatch.setenv("DLOJZ_SITE", site)
+    (tmp_path / "workspace.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
     commands.sbatch, commands.squeue = [AWAY], [AWAY]
     start = time.monotonic()
     with pytest.raises(Unreachable) as error:
         slurm.submit(folders[:1], REQUEST)
     assert time.monotonic() - start < patient(5)
     assert str(error.value) == ("Slurm does not answer (Socket timed out on send/recv operation): submit again in a minute, "
-                                "nothing is done twice; to use this machine's own queue instead, write site = \"laptop\" into "
-                                "workspace.toml")
+                                f"nothing is done twice; to use this machine's own queue instead, {where.format(here=tmp_path)}")
     assert commands.count("sbatch") == 1, "as long as squeue does not answer, nobody knows whether it arrived"
 
 

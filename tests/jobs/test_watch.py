@@ -633,9 +633,12 @@ def test_a_page_that_comes_back_during_a_wait_is_told_what_it_misses(add, queue,
         page.opened = True
         queue.states["amp1"] = Status("FAILED", "ValueError: x", 1, 1.0, 2.0)
 
-    page.during = [end]
+    seen = []
+    page.during = [lambda: seen.append(page.shown[0].value), lambda: setattr(page, "opened", True),
+                   lambda: seen.append(page.shown[0].value), end]
     jobs["amp"].wait()
-    assert "ValueError: x" in page.shown[0].value and "run the cell again" in page.shown[0].value
+    assert ["still waiting, although this page says" in value for value in seen] == [False, True]
+    assert "ValueError: x" in page.shown[0].value and "All Below" in page.shown[0].value
 
 
 def test_a_wait_without_a_page_prints_nothing(add, queue, capsys, monkeypatch):

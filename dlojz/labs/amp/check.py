@@ -95,7 +95,7 @@ def clipped(each):
 
 def gradient(each):
     clip, backward = (each.facts.first(what, step=each.step) for what in ("clip", "backward"))
-    said = "the norm of the gradients that the optimizer gets is {mine}, {ratio} times what it should be".format_map(each.words())
+    said = "the norm of the gradients that the optimizer gets is {size}".format_map(each.words())
     still = clip and backward and backward.scaled and clip.norm and backward.norm and abs(clip.norm / backward.norm - 1) < 0.05
     if still and each.mine["norm"] and each.mine["norm"] < 0.1 * each.kits["norm"]:
         return f"{said}: they were clipped before they were unscaled (scale {backward.scale:.0f})"

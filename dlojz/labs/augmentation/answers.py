@@ -198,3 +198,10 @@ share = lam[:, None, None, None]
 mixed = share * images + (1 - share) * images[partner]
 return mixed.round().to(images.dtype), lam[:, None] * targets + (1 - lam[:, None]) * targets[partner]
 # <<< augmentation.mixup
+
+# wrong: seeds the model · expect: random numbers begin again, from the seed \d+(.|\n)*the fence augmentation.loader
+# >>> augmentation.loader
+images, labels = default_collate(samples)
+torch.manual_seed(int(images.sum()))
+return self(images, labels, int(images.sum()))
+# <<< augmentation.loader

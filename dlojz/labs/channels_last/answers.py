@@ -119,3 +119,12 @@ if args.channels_last:
 # wrong: weights stay · expect: 3 of 5 weights with 4 dimensions are in NCHW.*channels_last.model
 # >>> channels_last.model
 # <<< channels_last.model
+
+# wrong: settings of a layer · expect: layers of the model have other settings.*BatchNorm2d.*the fence channels_last.model
+# >>> channels_last.model
+if args.channels_last:
+    net = net.to(memory_format=torch.channels_last)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.momentum = None
+# <<< channels_last.model

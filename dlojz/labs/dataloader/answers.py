@@ -42,3 +42,9 @@ loading = {"num_workers": workers, "pin_memory": args.pin_memory, "persistent_wo
 loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor or 2, "pin_memory": args.pin_memory,
            "persistent_workers": args.persistent_workers}
 # <<< dataloader
+
+# wrong: as they come · expect: gets other images in this step(.|\n)*whatever the number of workers(.|\n)*the fence dataloader,
+# >>> dataloader
+loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor, "pin_memory": args.pin_memory,
+           "persistent_workers": args.persistent_workers, "in_order": False}
+# <<< dataloader

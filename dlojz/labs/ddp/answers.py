@@ -202,3 +202,16 @@ if procs.is_main and procs.world_size > 1:
     for buffer in net.buffers():
         dist.broadcast(buffer, procs.rank)
 # <<< ddp.buffers
+
+# wrong: a device on the cpu · expect: given cuda:\d as its device(.|\n)*on a CPU the model says where it is(.|\n)*ddp.wrap
+# >>> ddp.wrap
+if procs.world_size > 1:
+    model = DistributedDataParallel(net, device_ids=[procs.local_rank], find_unused_parameters=args.find_unused_parameters)
+# <<< ddp.wrap
+
+# right: random numbers of its own
+# >>> ddp.init
+if procs.world_size > 1:
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    torch.manual_seed(args.seed + procs.rank)  # dropout differs from process to process; the wrap gives all the weights of rank 0
+# <<< ddp.init

@@ -4,7 +4,7 @@ from dlojz.labs.checking import claim
 
 IMAGES = 16  # of the probe's
 SEED = 7  # not train.py's own
-WAYS = ("collective", "wrap.missing", "model.weights", "group.made.backend", "save.extra")  # hooks, all_gather
+WAYS = ("collective", "wrap.missing", "model.weights", "group.made.backend", "save.extra", "torch.seed")  # hooks, all_gather
 DEALT = ("batch.indices", "batch.mark", "model.inputs.mark", "loss.target.mark", "loss.value", "update.gradient", "updated",
          "recorded", "validation.loss")  # what follows from who reads which images in which order
 
@@ -48,7 +48,7 @@ def table(both):
               "SyncBatchNorm, without --sync-bn" if "SyncBatchNorm" in each.mine else "BatchNorm2d, with --sync-bn"),
               expected="the switch decides, and batch norm is converted before the model is wrapped")
     both.same("wrap.devices", look="ddp.wrap", saw="DistributedDataParallel is given {mine} as its device",
-              expected=lambda each: "none: on a CPU the model says where it is" if each.kits in (None, "cpu", ["cpu"]) else
+              expected=lambda each: "none: on a CPU the model says where it is" if list(each.kits or ()) in ([], ["cpu"]) else
               f"the GPU of this process, {each.words()['kits']}: its local rank, its number on this node, says which")
     both.same("wrap.find_unused", look="ddp.wrap", saw=lambda each: "DistributedDataParallel " + (
               "looks for unused parameters in each step" if each.mine else "is not told that parameters may be unused"),
@@ -72,7 +72,7 @@ def gradient(each):
     norms = [update.norm for rank in each.facts.ranks if (update := rank.first("update", step=each.step))]
     if max(norms, default=0) - min(norms, default=0) > 1e-3 * max(norms, default=0):
         return "each process updates its parameters with a gradient of its own"
-    return f"the norm of the gradients is {each.words()['mine']}, {each.words()['ratio']} times what it should be"
+    return f"the norm of the gradients is {each.words()['size']}"
 
 
 def alone(each):

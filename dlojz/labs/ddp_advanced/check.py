@@ -48,7 +48,7 @@ def updates(both):
               expected=steps.format(listed([update.step for update in both.kits.all("update")]))
               + ": after every N of an epoch, and after its last one")
     both.same("update.gradient", look="ddp_advanced.group",
-              saw="the norm of the gradients is {mine}, {ratio} times what it should be",
+              saw="the norm of the gradients is {size}",
               expected="that of all images of the group in one batch: the mean over its batches, however many they are",
               claim="--accumulate N gives the gradient of all images of a group at once, also in a smaller last group")
 

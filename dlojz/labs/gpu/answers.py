@@ -173,3 +173,9 @@ else:
     device = torch.device("cpu")
 torch.set_default_device(device)
 # <<< gpu.device
+
+# wrong: seeded once more · expect: random numbers begin again, from the seed 0.*from 1 alone.*the fence gpu.model
+# >>> gpu.model
+net = net.to(device)
+torch.manual_seed(0)
+# <<< gpu.model

@@ -204,6 +204,8 @@ class Beside(Pair):
         elif what.endswith(".extra"):
             saw = f"one `{what.removesuffix('.extra')}` too many ({words['mine']})"
             expected = "none here, as in the kit's own run"
+        elif words["mine"] == words["kits"]:
+            saw, expected = f"`{what}` has other numbers of the same size, {words['mine']}", "the numbers of the kit's own run"
         else:
             saw, expected = f"`{what}` is {words['mine']}", f"it is {words['kits']}, as in the kit's own run"
         return Trouble(f"{self._where(difference)}: {saw}", expected, None, difference.fact, named=False)
@@ -227,12 +229,15 @@ UNNAMED = {  # saw, expected: what any fence may break, in whatever lab
     "arguments.args": ("at the end of the training `args.{first}` is {its}", "{should}, " + SWITCHES),
     "torch.flags": ("torch's setting `{first}` is {its}",
                     "{should}, as before: it holds for all that follows, not for your lines alone"),
+    "torch.seed": ("torch's random numbers begin again, from the seed {mine}",
+                   "from {kits} alone: what follows, such as dropout, would be the same with each --seed"),
+    "model.settings": ("layers of the model have other settings: {where}", "the layers that train.py has made, as it made them"),
     "schedule.missing": ("the schedule of the learning rate takes no step", ONE_STEP),
     "schedule.extra": ("the schedule of the learning rate takes one step too many", ONE_STEP),
     "recorded.loss": ("the loss that goes into the record is {mine}", RELIED_ON),
     "recorded.accuracy": ("the accuracy that goes into the record is {mine}", RELIED_ON),
 }
-CAUSES = ("started.args", "torch.flags")  # of a run that breaks off later
+CAUSES = ("started.args", "torch.flags", "torch.seed")  # of a run that breaks off later
 FUNCTION = {  # saw, expected
     "error": ("stops with {mine}", "it returns a result"),
     "kind": ("{part} is {mine}", "it is {kits}"),

@@ -43,7 +43,8 @@ class Difference:
 
     def words(self) -> dict:
         """What a row's words may name: mine, kits, step, ratio (of two numbers), where (the items of a dict that differ, such as
-        "2 of 5, such as fc"; first of them, and what it is: its, should), and the keys of the fact."""
+        "2 of 5, such as fc"; first of them, and what it is: its, should), size (a norm beside the one that it should be), and the
+        keys of the fact."""
         mine, kits = shown(self.mine), shown(self.kits)
         words = {**(self.other or {}), **(self.fact or {}), "first": "", "its": mine, "should": kits}
         if isinstance(self.mine, Mapping) and isinstance(self.kits, Mapping) and not is_fingerprint(self.mine):
@@ -53,6 +54,8 @@ class Difference:
             words["its"], words["should"] = (shown(side.get(words["first"])) for side in (self.mine, self.kits))
         size = [_size(value) for value in (self.mine, self.kits)]
         words["ratio"] = f"{size[0] / size[1]:.3g}" if None not in size and size[1] else "none"
+        words["size"] = f"{mine}, {words['ratio']} times what it should be" if words["ratio"] != "1" else \
+            f"{mine}, as it should be, but their direction is not"
         return words | {"mine": mine, "kits": kits, "step": self.step, "name": words.get("name", "")}
 
 

@@ -174,3 +174,12 @@ if args.profile and procs.is_main:
     profiler = torch.profiler.profile(schedule=torch.profiler.schedule(wait=2, warmup=2, active=3, repeat=1),
                                       on_trace_ready=lambda prof: prof.export_chrome_trace(str(run / "trace.json.gz")))
 # <<< profiler.start
+
+# wrong: one thread · expect: torch's setting `threads` is 1.*as the machine has it.*the fence profiler.start
+# >>> profiler.start
+profiler = nullcontext()
+if args.profile and procs.is_main:
+    torch.set_num_threads(1)  # for a trace that is easier to read
+    profiler = torch.profiler.profile(schedule=torch.profiler.schedule(wait=5, warmup=3, active=5, repeat=1), record_shapes=True,
+                                      on_trace_ready=failures.trace_writer(run / "trace.json.gz", record))
+# <<< profiler.start

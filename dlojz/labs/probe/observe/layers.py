@@ -3,7 +3,7 @@
 ``model``      a forward pass begins: training, grad, kind, inputs (tensors, each with a mark, the fingerprint of its numbers),
                parameters ({dtype: how many}), devices ({device: how many}), weights ({name: memory format} of those with 4
                dimensions), frozen (how many parameters have requires_grad=False), gpu (the current one). In the first pass
-               values, the fingerprint of all weights and buffers
+               values, the fingerprint of all weights and buffers, and settings ({a layer, as print(model) shows it: how many})
 ``model.end``  it is over: output
 ``layer``      a module without children: name, kind, input, output, computes (the dtype of what its operation is given: below
                autocast, so that it may be another one than that of the input)
@@ -30,7 +30,7 @@ from ..fingerprints import fingerprint
 from ..modes import tensors
 
 COMPARED = {
-    "model": ("training", "parameters", "devices", "inputs", "weights", "values", "frozen", "gpu"),
+    "model": ("training", "parameters", "devices", "inputs", "weights", "values", "settings", "frozen", "gpu"),
     "layer": ("computes", "input", "output"),
     "loss": ("training", "computes", "target", "~value"),
     "made": ("kind", "settings", "weights", "devices"),
@@ -125,7 +125,9 @@ class Observer:
         with log.silence():
             everything = [*parameters.values(), *module.buffers()]
             dtypes, devices = Counter(map(dtype_of, parameters.values())), Counter(map(log.place, everything))
-            first = {"values": fingerprint(everything)} if training and self.passes[True] == 1 else {}
+            first = {"values": fingerprint(everything),
+                     "settings": Counter(str(child) for child in module.modules() if next(child.children(), None) is None)
+                     } if training and self.passes[True] == 1 else {}
             gpu = torch.cuda.current_device() if torch.cuda.is_available() else None
         log.note("model", training=training, grad=torch.is_grad_enabled(), kind=type(module).__name__,
                  inputs=[self.tensor(value, mark=True) for value in tensors([*args, *kwargs.values()])], parameters=dtypes,

@@ -7,7 +7,7 @@
 ``saved``       a checkpoint was saved
 ``ended``       the record's last line: status, steps, trace (whether the run has left one)
 ``torch``       torch's switches, when the training begins (in a script without a record: at its first forward pass) and when the
-                script has ended: flags
+                script has ended: flags, and seed, from which torch's random numbers began last
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COMPARED = {
     "arguments": ("args",),
     "saved": (),
     "ended": ("status", "steps", "trace"),
-    "torch": ("flags",),
+    "torch": ("flags", "seed"),
 }
 LINES = {"record.start": "started", "record.validation": "validation", "record.end": "ended"}
 OWN = ("run_dir", "data")  # of the arguments those that say where this run is
@@ -34,8 +34,16 @@ class Observer:
         self.log = log
         self.begun = False
         self.args = None
+        self.threads = "as the machine has it"
 
     def install(self):
+        original = torch.set_num_threads
+
+        def set_num_threads(number):  # the probe has one thread itself: what is asked for tells more than what there is
+            self.threads = number
+            original(number)
+
+        torch.set_num_threads = set_num_threads
         records.listeners.append(self.heard)
         torch.nn.modules.module.register_module_forward_pre_hook(self.forward)
 
@@ -78,13 +86,14 @@ class Observer:
             flags = {
                 "default dtype": str(torch.get_default_dtype()).removeprefix("torch."),
                 "default device": str(torch.get_default_device()),
-                "threads": torch.get_num_threads(), "gradients": torch.is_grad_enabled(),
+                "threads": self.threads, "gradients": torch.is_grad_enabled(),
                 "deterministic": torch.are_deterministic_algorithms_enabled(),
                 "float32 products": float32_products(), "cudnn.benchmark": torch.backends.cudnn.benchmark,
                 "cudnn.deterministic": torch.backends.cudnn.deterministic, "anomaly detection": torch.is_anomaly_enabled(),
                 "autocast": [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)],
             }
-        self.log.note("torch", flags=flags)
+            seed = torch.initial_seed()
+        self.log.note("torch", flags=flags, seed=seed)
 
 
 def without_places(args: dict) -> dict:
