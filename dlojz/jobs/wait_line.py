@@ -16,7 +16,7 @@ from .watch import Progress, Row, final_text, row_html, row_of, summary
 
 MOST = 5  # jobs: of more than that only how many ended how
 AGAIN = "(menu Run, Run Selected Cell and All Below)"
-REOPENED = ("This cell is still waiting, although this page says that the kernel is idle. What it and the cells queued behind it "
+REOPENED = ("This cell is still waiting, although this page shows no [*] beside it. What it and the cells queued behind it "
             f"show next is missing from this page: when the job has ended, run them again {AGAIN}.")
 OPENED = f"A page that was opened while this cell waited misses what it and those behind it showed next: run them again {AGAIN}."
 

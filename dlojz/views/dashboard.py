@@ -290,7 +290,9 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
     rows.append(("optimizer", words.optimizer(args)))
     rows.append(("memory", memory(run)))
     rows.append(("power", power(run)))
-    if "training_seconds" in found:
+    if "training_seconds" in found and found["timed_steps"] < FEW_STEPS:
+        rows.append(("full training", f"{words.counted(found['timed_steps'], 'timed step')}: too few to tell"))
+    elif "training_seconds" in found:
         rows += [("per epoch", epoch(found, args, run.unit)), ("full training", training(found))]
     if "run_seconds" in found:
         rows.append(("this run", f"took {words.seconds(found['run_seconds'])}"))
@@ -375,8 +377,7 @@ def epoch(found: dict, args: dict, unit: str) -> str:
 
 
 def training(found: dict) -> str:
-    few = f", a guess from {words.counted(found['timed_steps'], 'timed step')}" if found["timed_steps"] < FEW_STEPS else ""
-    return f"{words.seconds(found['training_seconds'])} ({words.counted(found['training_epochs'], 'epoch')}{few})"
+    return f"{words.seconds(found['training_seconds'])} ({words.counted(found['training_epochs'], 'epoch')})"
 
 
 # --- the page ------------------------------------------------------------------------------------------------------------

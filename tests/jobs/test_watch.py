@@ -637,7 +637,7 @@ def test_a_page_that_comes_back_during_a_wait_is_told_what_it_misses(add, queue,
     page.during = [lambda: seen.append(page.shown[0].value), lambda: setattr(page, "opened", True),
                    lambda: seen.append(page.shown[0].value), end]
     jobs["amp"].wait()
-    assert ["still waiting, although this page says" in value for value in seen] == [False, True]
+    assert ["still waiting, although this page shows no [*]" in value for value in seen] == [False, True]
     assert "ValueError: x" in page.shown[0].value and "All Below" in page.shown[0].value
 
 
