@@ -17,6 +17,7 @@ from ..ui.palette import NAMES, PHASE
 from .dashboard import face_of, face_page
 
 ZOOM, MOST = 6, 200  # steps of a closer look, and as many as can be asked for
+MANY = 8000  # pieces of the whole run: some for each column of pixels
 WHOLE = "#6c8ead"  # a step whose phases were not timed
 UNTIMED = "step (its phases were not timed)"
 ORDER = [*PHASES, "step", "loading", "other"]  # of the legend
@@ -59,6 +60,31 @@ class Course:
     def loader(self) -> list[Span]:
         return [Span("loading", begin, begin + min(step["loading"], step["seconds"]), step["step"])
                 for step, begin in zip(self.steps, self.begins) if "loading" in step]
+
+    def part(self, first: int, last: int) -> Course:
+        """Some of the steps, by index."""
+        others = {index - first: seconds for index, seconds in self.others.items() if first <= index <= last}
+        return Course(self.steps[first : last + 1], self.begins[first : last + 1], others,
+                      self.begins[last] + self.steps[last]["seconds"])
+
+    @cached_property
+    def gathered(self) -> Course:
+        """The same run, of many steps several taken as one: a column of pixels cannot show them one by one."""
+        size = max(1, len(self.steps) // MANY)
+        steps, begins, others, first = [], [], {}, 0
+        for index in range(len(self.steps) if size > 1 else 0):
+            if index - first + 1 < size and index not in self.others and index < len(self.steps) - 1:
+                continue
+            some = self.steps[first : index + 1]
+            sums = {phase: sum(step.get(phase, 0.0) for step in some) for phase in PHASES if any(phase in step for step in some)}
+            loading = sum(min(step.get("loading", 0.0), step["seconds"]) for step in some)
+            if index in self.others:
+                others[len(steps)] = self.others[index]
+            steps.append({"step": some[0]["step"], "seconds": sum(step["seconds"] for step in some), **sums}
+                         | ({"loading": loading} if any("loading" in step for step in some) else {}))
+            begins.append(self.begins[first])
+            first = index + 1
+        return Course(steps, begins, others, self.end) if steps else self
 
 
 def timeline(job, steps: tuple[int, int] | None = None) -> View:
@@ -205,7 +231,7 @@ def _whole(course: Course) -> str:
     ends = [*course.begins[1:], course.end]
     said = f"first step {words.seconds(course.steps[0]['seconds'])}"
     said += f", warm-up {words.counted(len(warm), 'step')}" if warm else ""
-    lanes = [Lane("device", spans(course.device), 100), Lane("loader", spans(course.loader), 30)]
+    lanes = [Lane("device", spans(course.gathered.device), 100), Lane("loader", spans(course.gathered.loader), 30)]
     chart = charts.timeline(lanes, title="the whole run", begin=0.0, end=course.end, legend=False, gap=12, brackets=[
         Bracket(0.0, ends[max(warm)] if warm else ends[0], said, ends[0] if warm else None)])
     many = page.quiet("height: share of the time") if any(len(lane.spans) > charts.EACH for lane in lanes) else ""
@@ -215,23 +241,18 @@ def _whole(course: Course) -> str:
 def _near(course: Course, windows: Sequence[tuple[str, int, int]]) -> str:
     """A few steps from near: each phase as a bar, the loader's wait below where it belongs."""
     found = []
-    wanted = {step["step"] for _, first, last in windows for step in course.steps[first : last + 1]}
-    device, loader = ([one for one in some if one.step in wanted] for some in (course.device, course.loader))
     for title, first, last in windows:
-        steps = course.steps[first : last + 1]
-        begin, end = course.begins[first], course.begins[last] + steps[-1]["seconds"]
+        part = course.part(first, last)
         labels = [(begin_, begin_ + step["seconds"], (f"step {step['step']:,}: {words.seconds(step['seconds'])}",
                                                       f"step {step['step']:,}", f"{step['step']:,}"))
-                  for begin_, step in zip(course.begins[first:], steps)]
-        inside = {step["step"] for step in steps}
-        lanes = [Lane("device", spans([one for one in device if one.step in inside]), 30, labels),
-                 Lane("loader", spans([one for one in loader if one.step in inside]), 14)]
-        found.append(charts.timeline(lanes, title=title, begin=begin, end=end, lines=course.begins[first : last + 1], gap=4))
+                  for begin_, step in zip(part.begins, part.steps)]
+        lanes = [Lane("device", spans(part.device), 30, labels), Lane("loader", spans(part.loader), 14)]
+        found.append(charts.timeline(lanes, title=title, begin=part.begins[0], end=part.end, lines=part.begins, gap=4))
     return replace(charts.grid(*found, columns=1), label="a few steps in detail", names=_names(course)).html()
 
 
 def _names(course: Course) -> list[tuple[str, str]]:
-    there = {span.what for span in course.device} | {span.what for span in course.loader}
+    there = {span.what for span in course.gathered.device} | {span.what for span in course.gathered.loader}
     return [(NAMES.get(what, UNTIMED), PHASE.get(what, WHOLE)) for what in ORDER if what in there]
 
 

@@ -193,6 +193,22 @@ def test_timeline_shows_each_phase_where_it_was():
     assert all(sum(row[i] for row in taken.values()) == pytest.approx(1) for i in range(100))
 
 
+def test_many_steps_are_gathered_for_the_picture_of_the_whole_run():
+    some = [{"step": number, "seconds": 0.1 + 0.1 * (number % 7 == 0), "loading": 0.02, "idle": 0.01 + 0.1 * (number % 7 == 0),
+             "forward": 0.05, "backward": 0.04} for number in range(1, 20_001)]
+    begins, now = [], 0.0
+    for step in some:
+        begins.append(now)
+        now += step["seconds"] + 50 * (step["step"] == 10_000)
+    course = timeline.Course(some, begins, {9_999: 50.0}, now)
+    assert len(course.gathered.steps) == 10_000 and course.part(0, 5).gathered.steps == some[:6]
+    for name in ("device", "loader"):
+        whole, less = (shares(getattr(each, name), 0.0, now, 440) for each in (course, course.gathered))
+        assert whole.keys() == less.keys()
+        for kind in whole:
+            assert less[kind] == pytest.approx(whole[kind], abs=0.03), kind
+
+
 def test_timeline_of_chosen_steps():
     page = views.timeline(record(*MEASURED), steps=(3, 4)).page.partition("a few steps in detail")[2]
     assert "steps 3 to 4" in page and "<title>step 3: " in page and "<title>step 4: " in page and "<title>step 1: " not in page
