@@ -15,6 +15,7 @@ import signal
 import sys
 import traceback
 
+from . import walls
 from .log import Log, error, place
 
 
@@ -40,6 +41,7 @@ def _run(request: dict) -> int:
     faulthandler.register(signal.SIGUSR2, file=stack, all_threads=True)
     os.environ.update(request["env"])
     os.chdir(request["folder"])
+    walls.stay_inside()
     import torch
 
     log = Log(request["facts"], request["script"], request["root"], os.path.dirname(torch.__file__))
