@@ -57,7 +57,7 @@ class QuestionForm:
             for radio in radios:
                 radio.observe(self._chosen, "value")
             return radios
-        unit = f" of {question.unit}" if question.unit else ""
+        unit = f" ({question.unit})" if question.unit else ""
         return [ipywidgets.Text(placeholder=f"a number{unit}", layout={"width": "14em"}, continuous_update=False)]
 
     def _restore(self, tries) -> None:

@@ -32,7 +32,7 @@ def given(path: str | Path, example: str = "runs/amp-001") -> Path:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return found
     except (OSError, TypeError, ValueError, RuntimeError) as error:  # too long; no path at all; NUL, a lone surrogate; ~nobody
-        said = repr(path)
+        said = repr(str(path) if isinstance(path, Path) else path)
         said = said if len(said) <= 60 else f"{said[:57]}..."
         why = getattr(error, "strerror", None)
         raise UsageError(f"{said} is no path{f' ({why})' if why else ''}: give one such as {example!r}") from None
