@@ -128,18 +128,31 @@ class Comparison(View):
                 + "".join(page.quiet(note) for note in self.notes))
 
     def _chart(self) -> str:
-        """Images/s beside each other, with what most steps of a run do, and a line at the run that they are compared with."""
+        """Images/s beside each other, with what most steps of a run do, and a line at the run that they are compared with. What
+        was recorded elsewhere has a scale of its own."""
         timed = [row for row in self.rows if row.get("images_per_second") and "images_per_second" in self.measures]
         if len(timed) < 2:
             return ""
+        groups = [[row for row in timed if row["recorded"] == card] for card in dict.fromkeys(row["recorded"] for row in timed)]
+        bars = [self._bars(group) for group in groups]
+        drawn = charts.grid(*(charts.bars(some, unit=f"{self.unit}/s", baseline=self._line(group), say=words.number, high=22)
+                              for some, group in zip(bars, groups)), columns=1).html()
+        return drawn + (page.quiet(SPREAD) if any(bar.low is not None for some in bars for bar in some) else "")
+
+    def _line(self, group: Sequence[dict]) -> str | None:
+        """The run of this chart that the others are compared with."""
+        if "ratio" not in self.measures:
+            return None
+        return next((row["run"] for row in group if row["run"] == row["base"]), None)
+
+    def _bars(self, group: Sequence[dict]) -> list[Bar]:
         bars, base = [], self.base if "ratio" in self.measures else None
-        for row in timed:
+        for row in group:
             speed, mean, slow, fast = (row.get(name) for name in ("images_per_second", "step_ms", "high_ms", "low_ms"))
             note = words.ratio(row["ratio"]) if row["ratio"] else "not comparable" if base else ""
             spread = {"low": speed * mean / slow, "high": speed * mean / fast} if slow and fast and slow > fast else {}
-            bars.append(Bar(row["run"], speed, GREY if row["run"] == self.base else SPEED, note, **spread))
-        drawn = charts.bars(bars, unit=f"{self.unit}/s", baseline=base, say=words.number, high=22).html()
-        return drawn + (page.quiet(SPREAD) if any(bar.low is not None for bar in bars) else "")
+            bars.append(Bar(row["run"], speed, GREY if row["run"] == row["base"] else SPEED, note, **spread))
+        return bars
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         plain = {"text/plain": repr(self), "text/html": self._repr_html_()}
@@ -182,7 +195,8 @@ def compare(*jobs, against=None, measures: Sequence[str] | None = None) -> Compa
         if not why and run is not base and (unclear := _unclear(run, base)):
             notes.append(unclear)
     elsewhere = [base for run in found if (base := _base(run, first, found)) is not first]
-    notes += dict.fromkeys(f"ratios of what was recorded on {runs.about(base)} are to {base.name}" for base in elsewhere)
+    notes += dict.fromkeys(f"ratios of what was recorded on {runs.about(base)} are to {base.name}: "
+                           f"{runs.what(base).partition(', on ')[0]}" for base in elsewhere)
     return Comparison(rows, differing, notes, first.name, measures or USUAL, first.unit)
 
 
@@ -241,11 +255,13 @@ def _outside(base: Run, found: Sequence[Run]) -> str:
 
 
 def switches(found: Sequence[Run]) -> list[str]:
-    """The switches in which these runs differ, and the number of processes where that does."""
+    """The switches in which these runs differ, and the number of processes where that does. What was recorded elsewhere has the
+    sizes of its machine: it is compared with what was recorded there."""
     known = [run for run in found if run.start]
+    groups = [[run for run in known if run.recorded == card] for card in dict.fromkeys(run.recorded for run in known)]
     names = dict.fromkeys(name for run in known for name in run.args if name not in NOT_A_SWITCH)
-    differing = [name for name in names if len({repr(given(run, name, known)) for run in known}) > 1]
-    return differing + (["processes"] if len({run.start.get("world_size") for run in known}) > 1 else [])
+    differing = [name for name in names if any(len({repr(given(run, name, group)) for run in group}) > 1 for group in groups)]
+    return differing + ["processes"] * any(len({run.start.get("world_size") for run in group}) > 1 for group in groups)
 
 
 def given(run: Run, name: str, others: Sequence[Run]):
@@ -260,7 +276,7 @@ def _row(run: Run, base: Run, differing: Sequence[str], comparable: bool) -> dic
     found = run.numbers
     speed, other = found.get("images_per_second"), base.numbers.get("images_per_second")
     low, middle, high = (seconds if seconds is None else seconds * 1000 for seconds in percentiles(run))
-    row = {"run": run.name, "state": run.state.lower().replace("_", " ")}
+    row = {"run": run.name, "state": run.state.lower().replace("_", " "), "recorded": run.recorded, "base": base.name}
     row |= {name: run.args.get(name) for name in differing}
     if "processes" in differing:
         row["processes"] = run.start.get("world_size")

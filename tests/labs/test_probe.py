@@ -304,9 +304,9 @@ def test_a_daemon_is_not_left(tmp_path, nothing_left):
     "import os\nif os.fork() == 0:\n    os.setsid()\n    open({file!r}, 'a').write(f'{{os.getpid()}} ')\n"
     "    os.execve('/bin/sleep', ['sleep', '1000'], {{}})\n"])
 def test_a_process_with_an_emptied_environment_is_not_left(tmp_path, shared, start):
-    file = tmp_path / "pids"
-    outcome = run_check("gpu", script(tmp_path, before=start.format(file=str(file))).parent, PLENTY, shared)
-    started = [int(pid) for pid in file.read_text().split()]
+    with tempfile.NamedTemporaryFile(dir="/dev/shm" if os.path.isdir("/dev/shm") else tmp_path) as file:  # where it can write
+        outcome = run_check("gpu", script(tmp_path, before=start.format(file=file.name)).parent, PLENTY, shared)
+        started = [int(pid) for pid in file.read().split()]
     left = [pid for pid in started if "sleep" in processes.command(pid) and processes.identity(pid)]
     processes.send(left, signal.SIGKILL)
     assert outcome.state == SOLVED and started and not left, outcome

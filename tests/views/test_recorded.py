@@ -9,6 +9,7 @@ from dlojz import views
 from dlojz.jobs import recorded, runs
 from dlojz.jobs.recorded import reference, save
 from dlojz.system.errors import UsageError
+from dlojz.ui import charts
 from dlojz.views import comparable
 from dlojz.views.compare import switches
 
@@ -66,6 +67,18 @@ def test_a_switch_that_the_script_did_not_have_yet_is_as_it_is_without_being_ask
     assert switches(runs.several(old, new)) == [] and switches(runs.several(old, asked)) == ["decay"]
     assert comparable.differences(*runs.several(new, old)) == []
     assert comparable.differences(*runs.several(asked, old)) == ["decay all here, off there"]
+
+
+def test_what_was_recorded_elsewhere_has_a_scale_and_sizes_of_its_own(kept, tmp_path, monkeypatch):
+    mine = [folder(tmp_path / f"{name}-001", on(CPU, seconds, batch_size=2), {"state": "COMPLETED", "reason": "", "exit_code": 0})
+            for name, seconds in (("gpu", 4.0), ("amp", 5.0))]
+    drawn, bars = [], charts.bars
+    monkeypatch.setattr(charts, "bars", lambda some, **more: drawn.append(([bar.name for bar in some], more["baseline"]))
+                        or bars(some, **more))
+    view = views.compare(*mine, reference("gpu", on="h200"), reference("amp"))
+    assert view.page and view.switches == [] and drawn == [
+        (["gpu-001", "amp-001"], "gpu-001"),
+        (["gpu (recorded on NVIDIA H200)", "amp (recorded on NVIDIA H200)"], "gpu (recorded on NVIDIA H200)")]
 
 
 def test_nothing_of_the_person_is_kept(kept):
