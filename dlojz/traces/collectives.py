@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections import defaultdict
 
 from . import intervals, products
 from .facts import Collective, Facts
@@ -59,19 +57,27 @@ def under_way(trace: Trace) -> Spans:
     return intervals.union((call.begin, call.end) for call in hosted(trace))
 
 
+def done_as(ask: Call) -> tuple[str, ...]:
+    """The kinds that gloo may do what was asked for as: an all-reduce, where it is a reduce-scatter."""
+    kind = collective_kind(ask.name)
+    return (kind, "all_reduce") if kind == "reduce_scatter" else (kind,)
+
+
 def gloo(facts: Facts, compute: Spans) -> list[Collective]:
-    """Each belongs where it was asked for: its thread may begin when the backward pass is over."""
+    """Each belongs where it was asked for: its thread may begin when the backward pass is over. What was asked for is known from
+    the call. Gloo's threads take calls in their order."""
     phase, out = Phases(facts.phases), []
-    calls = defaultdict(list)
-    for call in facts.trace.calls:
-        if call.kind == "op" and call.name.startswith("c10d::"):
-            calls[collective_kind(call.name)].append(call.begin)
-    for call in hosted(facts.trace):
+    asks = sorted((call for call in facts.trace.calls if call.kind == "op" and call.name.startswith("c10d::")),
+                  key=lambda call: call.begin)
+    for call in sorted(hosted(facts.trace), key=lambda call: call.begin):
+        kind = collective_kind(call.name)
+        ask = next((one for one in asks if one.begin <= call.begin and kind in done_as(one)), None)
+        if ask:
+            asks.remove(ask)
         if intervals.holds(facts.spans, call.begin):
             hidden = intervals.total(intervals.common([(call.begin, call.end)], intervals.near(compute, call.begin, call.end)))
-            kind = collective_kind(call.name)
-            at = bisect_right(calls[kind], call.begin) - 1
-            asked = calls[kind][at] if at >= 0 else call.begin
-            out.append(Collective(kind, _size(call), call.begin, call.end, hidden, phase(asked), step_of(facts.trace, asked),
-                                  call.name.split(":")[0]))
+            asked = ask.begin if ask else call.begin
+            out.append(Collective(collective_kind(ask.name) if ask else kind, _size(call), call.begin, call.end, hidden,
+                                  phase(asked), step_of(facts.trace, asked), call.name.split(":")[0]))
     return out
+

@@ -113,11 +113,12 @@ def findings(facts: Facts) -> list[str]:
            f"{words.seconds(seconds)} of the {words.seconds(facts.seconds)} of {whole}."]
     alone = f"{words.seconds(facts.shares['communication'])} {per} ({words.share(facts.share('communication'))})"
     out.append(f"{part(hidden, seconds)} of that is hidden behind computing; for {alone} the device does nothing else.")
-    backward = [one for one in found if one.phase == "backward" and one.kind == "all_reduce"]
-    if backward:
-        inside = part(sum(one.hidden for one in backward), sum(one.seconds for one in backward))
-        buckets = some(len(backward) / steps, "bucket")
-        out.append(f"Gradients go in {buckets} {per} beside the backward pass: {inside} of their time is hidden.")
+    for kind, unit in (("all_reduce", "bucket"), ("reduce_scatter", "reduce-scatter")):  # of DDP, of FSDP
+        backward = [one for one in found if one.phase == "backward" and one.kind == kind]
+        if backward:
+            inside = part(sum(one.hidden for one in backward), sum(one.seconds for one in backward))
+            out.append(f"Gradients go in {some(len(backward) / steps, unit)} {per} beside the backward pass: {inside} of their "
+                       "time is hidden.")
     if waiting(facts):
         out.append("Most of these take longer than any network needs for the bytes: this process waits for a slower one.")
     if backends == ["nccl"]:

@@ -44,9 +44,9 @@ class Cpu:
         """No operator runs."""
         self.now += us
 
-    def all_reduce(self, elements: int, us: float, asking: float = 20.0, after: float = 0.0) -> float:
+    def all_reduce(self, elements: int, us: float, asking: float = 20.0, after: float = 0.0, call: str = "allreduce_") -> float:
         """Asked for, and done on a thread of gloo, which begins ``after`` so many µs; returns when it is over."""
-        self.op("c10d::allreduce_", asking)
+        self.op(f"c10d::{call}", asking)
         self._add("gloo:all_reduce", "user_annotation", self.now + after, us, GLOO,
                   {"Input Dims": [[elements]], "Input type": ["float"]})
         return self.now + after + us

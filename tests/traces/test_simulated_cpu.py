@@ -202,6 +202,27 @@ def test_a_collective_is_of_the_phase_that_asked_for_it(tmp_path):
     assert "1 collectives" not in str(views.trace(path)) and "1 collective per step with 32.0 MB" in str(views.trace(path))
 
 
+def test_a_reduce_scatter_is_called_so_though_gloo_makes_an_all_reduce_of_it(tmp_path):
+    """FSDP asks for the next before the thread has done the first, and for the norm of all gradients in the update."""
+    def step(cpu):
+        cpu.op("aten::relu", 1000)
+        with cpu.around("autograd::engine::evaluate_function: ReluBackward0"):
+            cpu.op("aten::relu", 500)
+            cpu.all_reduce(1000, 300, asking=100, after=700, call="_reduce_scatter_base_")
+            cpu.op("aten::relu", 100)
+            over = cpu.all_reduce(1000, 300, asking=100, after=900, call="_reduce_scatter_base_")
+        with cpu.range("Optimizer.step#SGD.step"):
+            cpu.op("aten::add_", 5)
+            over = cpu.all_reduce(1, 50, asking=20, after=over - cpu.now)
+        cpu.now = over
+
+    path, facts, _ = told(Cpu(world=2).steps(3, step), tmp_path)
+    assert [(one.kind, one.phase) for one in facts.collectives[:3]] == [
+        ("reduce_scatter", "backward"), ("reduce_scatter", "backward"), ("all_reduce", "update")]
+    said = views.communications(path).text
+    assert "Gradients go in 2 reduce-scatters per step" in said and "bucket" not in said
+
+
 def test_communication_is_counted_in_one_way(tmp_path):
     """What is under way is what is hidden and what is not, in sentences, table and bar, also where asking takes long."""
     path, facts, found = told(Cpu(world=2).steps(4, backward), tmp_path)
