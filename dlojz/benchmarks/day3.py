@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import math
 import sys
 import time
@@ -22,7 +21,7 @@ from pathlib import Path
 
 from ..labs.optimizers.updates import DECAY, MEAN_OVER, MOMENTUM, reference, smoothed, update
 from ..system import paths, suggest
-from . import day2
+from . import day2, pages
 
 PAGE = paths.PACKAGE.parent / "docs" / "day3.md"
 BATCHES = (8, 32, 128, 512, 2048, 8192, 32768)
@@ -241,23 +240,13 @@ def measured(found: dict, folder: Path) -> list[dict]:
 
 
 def page(text: str, folder: Path) -> str:
-    """The page with the tables of these suites made anew, as `day2.page` has it; tables of others stay."""
-    def tables(match) -> str:
-        if match[2] not in TABLES:
-            return match[0]
-        made = [table(json.loads(file.read_text(encoding="utf-8"))) for file in sorted(folder.glob(f"{match[2]}-*.json"))]
-        return match[1] + "\n".join(made or ["Not measured yet.\n"]) + match[3]
-
-    return day2.MARK.sub(tables, text)
+    """The page with the tables of these suites made anew."""
+    return pages.rebuilt(text, folder, {name: (name, table) for name in TABLES})
 
 
 def table(found: dict) -> str:
-    hardware, versions = found["machine"], found["versions"]
-    on = hardware.get("gpu") or hardware.get("cpu")
     head, rows, said = TABLES[found["suite"]](found)
-    lines = [f"{on}, torch {versions.get('torch')}, {found['date']}: {said}.", "", f"| {' | '.join(head)} |",
-             f"| --- |{' ---: |' * (len(head) - 1)}", *(f"| {' | '.join(row)} |" for row in rows)]
-    return "\n".join(lines) + "\n"
+    return pages.table(found, head, rows, said)
 
 
 def table_of_updates(found: dict) -> tuple[list[str], list[list[str]], str]:

@@ -26,7 +26,8 @@ from ..system import machine, paths, suggest
 from ..traces import bounds, roofs
 from ..traces.roofs import timed
 from ..traces.work import PRODUCT_CLASSES
-from .day2 import MARK, _rounded
+from . import pages
+from .day2 import _rounded
 
 RESULTS = paths.PACKAGE.parent / "docs" / "results"
 PAGE = paths.PACKAGE.parent / "docs" / "day3.md"
@@ -212,7 +213,7 @@ def attention(here: Here) -> Iterator[dict]:
     if here.cuda:
         ways |= {"compiled naive": torch.compile(naive_attention, dynamic=False), "flash": through(SDPBackend.FLASH_ATTENTION),
                  "efficient": through(SDPBackend.EFFICIENT_ATTENTION), "cudnn": through(SDPBackend.CUDNN_ATTENTION)}
-        for size in ((128, 64, 4, 2), (128, 64, 4, 4), (128, 64, 8, 3), (64, 64, 4, 3), (128, 128, 8, 2), (128, 128, 8, 3)):
+        for size in ((128, 64, 4, 3), (128, 64, 8, 3), (64, 64, 4, 3), (64, 128, 4, 3), (128, 128, 8, 3)):
             name = "kit, {} x {}, {} warps, {} stages".format(*size)
             ways[name] = lambda q, k, v, size=size: kit.attention(q, k, v, False, *size)
     for length in (512, 1024, 2048, 4096, 8192) if not here.tiny else (20,):
@@ -529,13 +530,9 @@ def keep(found: dict, folder: Path) -> Path:
 
 # -------------------------------------------------------------------------------------------------------------- the page
 def table(found: dict) -> str:
-    """A kept part as Markdown, with the machine above it; of parts that a figure shows, nothing."""
-    hardware, versions = found["machine"], found["versions"]
-    triton = f", Triton {versions['triton']}" if found["suite"] in ("kernels", "attention") else ""
-    said = f"{hardware.get('gpu') or hardware.get('cpu')}, torch {versions.get('torch')}{triton}, {found['date']}."
+    """Of parts that a figure shows, nothing."""
     head, rows = TABLES[found["suite"]](found["rows"])
-    lines = [said, "", f"| {' | '.join(head)} |", f"| --- |{' ---: |' * (len(head) - 1)}"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+    return pages.table(found, head, rows, triton=found["suite"] in ("kernels", "attention"))
 
 
 def _of_peaks(rows: list[dict]) -> tuple[list, list]:
@@ -611,14 +608,8 @@ TABLES = {"peaks": _of_peaks, "stairs": _of_stairs, "models": _of_models, "forma
 
 
 def page(text: str, folder: Path) -> str:
-    """The page with the tables of these parts made anew, between ``<!-- results: PART -->`` and its end."""
-    def tables(match: re.Match) -> str:
-        if match[2] not in TABLES:
-            return match[0]
-        files = sorted(folder.glob(f"{match[2]}-*.json"))
-        return match[1] + "\n".join(table(json.loads(file.read_text(encoding="utf-8"))) for file in files) + match[3]
-
-    return MARK.sub(tables, text)
+    """The page with the tables of these parts made anew."""
+    return pages.rebuilt(text, folder, {name: (name, table) for name in TABLES})
 
 
 def main(argv=None) -> int:
