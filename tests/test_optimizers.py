@@ -52,7 +52,7 @@ def test_an_optimizer_by_name(optimizers, name, fused):
     assert (weight < 1).all()
 
 
-@pytest.mark.parametrize("name", ["sgd", "adamw", "lars", "lamb", "lion", "muon"])
+@pytest.mark.parametrize("name", ["sgd", "adamw", "adamw8", "adamw16", "lars", "lamb", "lion", "muon"])
 def test_each_goes_on_from_what_a_checkpoint_holds(optimizers, name):
     def net_and_optimizer():
         torch.manual_seed(0)
@@ -60,6 +60,7 @@ def test_each_goes_on_from_what_a_checkpoint_holds(optimizers, name):
         return net, optimizers.make_optimizer(name, optimizers.parameter_groups(net, 0.1), 0.01, 0.9, False)
 
     def step(net, optimizer, seed):
+        torch.manual_seed(seed)  # two of them round at random
         optimizer.zero_grad()
         net(torch.rand(4, 2, 3, 3, generator=torch.Generator().manual_seed(seed))).square().sum().backward()
         optimizer.step()
@@ -86,6 +87,60 @@ def test_groups(optimizers):
     muon = optimizers.make_optimizer("muon", [decays, rest], 0.01, 0.9, False)
     assert [group["orthogonal"] for group in muon.param_groups] == [True, False, False], "hidden, the classifier, the rest"
     assert len(muon.param_groups[0]["params"]) == 1
+
+
+# --- small states -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("name", "each"), [("adamw8", 2 + 8 / 256), ("adamw16", 4)])
+def test_small_states_go_where_adamw_goes(optimizers, name, each, dtype):
+    """300 updates with gradients of different size, with noise: each weight moves by as much as with AdamW."""
+    torch.manual_seed(0)
+    size = torch.logspace(-6, 2, 160).repeat_interleave(16)
+    weight, right = (nn.Parameter(torch.ones(2560, dtype=one)) for one in (dtype, torch.float32))
+    small = optimizers.make_optimizer(name, [{"params": [weight], "weight_decay": 0.0}], 1e-3, 0.9, False)
+    plain = torch.optim.AdamW([right], 1e-3, weight_decay=0.0)
+    for _ in range(300):
+        right.grad = size * (1 + torch.randn(2560))
+        weight.grad = right.grad.to(dtype)
+        small.step()
+        plain.step()
+    moved, expected = ((1 - each.detach().float()).view(-1, 16).mean(1) for each in (weight, right))
+    ratio = moved / expected
+    assert ratio.mean().item() == pytest.approx(1, abs=0.05) and ratio.min() > 0.8 and ratio.max() < 1.25
+    kept = [value for value in small.state[weight].values() if isinstance(value, torch.Tensor)]
+    assert sum(value.nbytes for value in kept) / 2560 == pytest.approx(each, rel=0.02)
+
+
+def test_in_a_block_with_large_gradients_small_ones_make_no_large_steps(optimizers):
+    weight = nn.Parameter(torch.ones(256))
+    optimizer = optimizers.make_optimizer("adamw8", [{"params": [weight], "weight_decay": 0.0}], 1e-3, 0.9, False)
+    size = torch.logspace(-6, 2, 256)
+    for _ in range(50):
+        weight.grad = size.clone()
+        optimizer.step()
+    moved = 1 - weight.detach()
+    assert moved[-64:].mean().item() == pytest.approx(50e-3, rel=0.1) and (moved <= 2 * 50e-3).all() and (moved >= 0).all()
+
+
+def test_rounding_at_random_loses_nothing_on_average(optimizers):
+    torch.manual_seed(0)
+    x = torch.tensor([1 + 2**-10, -3.3, 2**-20 / 3]).repeat_interleave(40_000)
+    for without, dtype in ((16, torch.bfloat16), (20, torch.float8_e4m3fn)):
+        found = optimizers.rounded(x, without)
+        assert torch.equal(found[:80_000], found[:80_000].to(dtype).float()), "what the format has"
+        for values, exact in zip(found.view(3, -1), x.view(3, -1)):
+            assert len(values.unique()) == 2 and values.mean().item() == pytest.approx(exact[0].item(), rel=1e-3)
+    weight = nn.Parameter(torch.ones(20_000, dtype=torch.bfloat16))
+    weights = {"adamw16": weight, "adamw": nn.Parameter(weight.detach().clone())}
+    for name, each in weights.items():
+        optimizer = optimizers.make_optimizer(name, [{"params": [each], "weight_decay": 0.0}], 1e-4, 0.9, False)
+        for _ in range(50):
+            each.grad = torch.ones_like(each)
+            optimizer.step()
+    assert weights["adamw"].unique().tolist() == [1.0], "rounded to the nearest, each update is lost"
+    assert weight.float().mean().item() == pytest.approx(1 - 50e-4, abs=1e-4)
 
 
 # --- formulas, written out in numpy's float64 -------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """train_lm.py --shard: processes with a part each train what processes with a copy each train, and others go on from there."""
 
+from concurrent.futures import Future
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -15,7 +18,7 @@ HOW = ("--accumulate", 2, "--clip-grad", 0.5, "--test")
 def test_parts_train_as_copies_do_and_twice_as_many_processes_go_on(language_training):
     """Two runs of parts, one after the other, beside one of copies: with blocks gathered again, then in two replicas."""
     copies = language_training.run_ranks("copies", 2, *HOW, "--test-steps", 6)
-    language_training.run_ranks("parts", 2, *HOW, "--test-steps", 4, "--shard", "--checkpoint-every", 2)
+    language_training.run_ranks("parts", 2, *HOW, "--test-steps", 4, "--shard", "--checkpoint-every", 2, "--async-save")
     run = language_training.run_ranks("parts", 4, *HOW, "-b", 1, "--test-steps", 6, "--shard", "zero2", "--replicas", 2,
                                       "--prefetch", 1, "--checkpoint-activations", "--resume")
     assert run.record.start["resumed_at"] == 4
@@ -26,6 +29,23 @@ def test_parts_train_as_copies_do_and_twice_as_many_processes_go_on(language_tra
         assert run.record.end[name] / copies.record.end[name] == pytest.approx(0.5, abs=0.01)
     shares = sorted(path.name for path in run.folder.glob("shares-*"))
     assert shares == ["shares-4"] and len(list((run.folder / "shares-4").glob("*.distcp"))) == 2
+
+
+def test_a_checkpoint_that_is_still_being_written_is_none_yet(tmp_path):
+    """Training goes on; the one before stays whole until then."""
+    writing = Future()
+    counts = {"updates": 1}
+    schedule = SimpleNamespace(state_dict=lambda: counts)
+    shares = SimpleNamespace(save=lambda folder: folder.mkdir() or writing)
+    place = {"step": 2, "epoch": 0, "position": 2, "same": {}}
+    file, old = tmp_path / "checkpoint.pt", tmp_path / "shares-1"
+    old.mkdir()
+    unfinished = checkpoint.save(file, {"scheduler": schedule}, torch.zeros(2), place, Processes(), records.Writer(), shares)
+    counts["updates"] = 2
+    assert not unfinished.shares.done() and not file.exists() and old.is_dir()
+    writing.set_result(None)
+    unfinished.finish()
+    assert torch.load(file)["shares"] == "shares-2" and torch.load(file)["scheduler"] == {"updates": 1} and not old.exists()
 
 
 class Shares:

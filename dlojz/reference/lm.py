@@ -76,8 +76,33 @@ def angles(length: int, size: int) -> torch.Tensor:
 def rotate(x, turn):
     """Rotary embedding (Su et al. 2021, arXiv:2104.09864) of ``x`` (batch, length, heads, size): pairs of numbers turn by an
     angle that grows with the position, so that the product of a query and a key depends on their distance alone."""
+    if not torch.compiler.is_compiling():
+        return Rotation.apply(x, turn)
     (cos, sin), (a, b) = turn, x.float().chunk(2, dim=-1)
     return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype)
+
+
+class Rotation(torch.autograd.Function):
+    """The same without a compiler, which would make one kernel of those lines. Here each line is a kernel: there are few, in the
+    format of ``x``, and nothing is kept for the backward pass, which turns the gradient back."""
+
+    @staticmethod
+    def forward(ctx, x, turn):
+        ctx.turn = turn.to(x.dtype)
+        return Rotation.turned(x, *ctx.turn)
+
+    @staticmethod
+    def backward(ctx, grad):
+        cos, sin = ctx.turn
+        return Rotation.turned(grad, cos, -sin), None
+
+    @staticmethod
+    def turned(x, cos, sin):
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        (a, b), (left, right) = x.chunk(2, dim=-1), out.chunk(2, dim=-1)
+        torch.addcmul(a * cos, b, sin, value=-1, out=left)
+        torch.addcmul(a * sin, b, cos, out=right)
+        return out
 
 
 class Attention(nn.Module):
@@ -100,12 +125,12 @@ class Attention(nn.Module):
 class SwiGLU(nn.Module):
     def __init__(self, shape: Shape):
         super().__init__()
-        self.gate_and_up = nn.Linear(shape.width, 2 * shape.hidden, bias=False)  # one product, numbers of both side by side
+        self.gate = nn.Linear(shape.width, shape.hidden, bias=False)  # one product for both would have their gradients copied
+        self.up = nn.Linear(shape.width, shape.hidden, bias=False)  # side by side in the backward pass, which takes longer
         self.down = nn.Linear(shape.hidden, shape.width, bias=False)
 
     def forward(self, x):
-        gate, up = self.gate_and_up(x).unflatten(-1, (-1, 2)).unbind(-1)
-        return self.down(F.silu(gate) * up)
+        return self.down(F.silu(self.gate(x)) * self.up(x))
 
 
 class Block(nn.Module):

@@ -46,12 +46,14 @@ def parameter_groups(net, weight_decay):
 
 
 def make_optimizer(name, groups, lr, momentum, fused):
-    """``groups``: as `parameter_groups` makes them. ``fused``: for torch's own; the four of this file have no such kernel."""
+    """``groups``: as `parameter_groups` makes them. ``fused``: for torch's own; those of this file have no such kernel."""
     fused = True if fused else None  # None: torch chooses. False would mean one parameter after the other, even on a GPU
     if name == "sgd":
         return torch.optim.SGD(groups, lr, momentum=momentum, fused=fused)
     if name == "adamw":
         return torch.optim.AdamW(groups, lr, betas=(momentum, 0.999), fused=fused)
+    if name in ("adamw8", "adamw16"):
+        return SmallAdamW(groups, lr, betas=(momentum, 0.999), bits=int(name.removeprefix("adamw")))
     if name == "lars":
         return Lars(groups, lr, momentum=momentum)
     if name == "lamb":
@@ -194,6 +196,56 @@ class Lamb(ByHand):
             step = step * torch.where((of_w > 0) & (of_step > 0), of_w / of_step, 1.0)
         w.sub_(lr * step)
         # <<< optimizers.lamb
+
+
+class SmallAdamW(ByHand):
+    """AdamW whose two states have 8 or 16 ``bits`` per number instead of 32; it computes in float32. Weights may be bfloat16.
+
+    8 bits: floats (E4M3) with a scale for each 256 numbers, in blocks as Dettmers et al. 2022 (arXiv:2110.02861); of the second
+    state its root, whose range is half as wide. All is rounded up or down at random, so that on average nothing is lost (Zamirai
+    et al. 2021, arXiv:2010.06192). Rounded to the nearest, a weight in bfloat16 would lose each update below 1/512 of it, and the
+    second state, of which a step changes a thousandth, would soon stand still.
+    """
+
+    def __init__(self, params, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, bits=8):
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "bits": bits})
+
+    def update(self, w, gradient, state, lr, betas, eps, weight_decay, bits):
+        gradient = gradient.float()
+        whole = {"steps": state.get("steps", 0), "mean": torch.zeros_like(gradient), "square": torch.zeros_like(gradient)}
+        if state and bits == 8:
+            whole |= {"mean": unpacked(state, "mean", w), "square": unpacked(state, "root", w).square_()}
+        elif state:
+            whole |= {"mean": state["mean"].float(), "square": state["square"].float()}
+        new = w.float() * (1 - lr * weight_decay) - lr * adam(gradient, whole, betas, eps)
+        state["steps"] = whole["steps"]
+        w.copy_(rounded(new) if w.dtype is torch.bfloat16 else new)
+        if bits == 8:
+            pack(state, "mean", whole["mean"])
+            pack(state, "root", whole["square"].sqrt_(), least=2**-9)  # not 0, by which the next step would divide
+        else:
+            state["mean"], state["square"] = rounded(whole["mean"]).bfloat16(), rounded(whole["square"]).bfloat16()
+
+
+def rounded(x, without=16):
+    """``x``, float32, without the last bits of its fraction, 16 for bfloat16: up or down at random, the nearer one more often, so
+    that the mean is ``x``."""
+    last = torch.randint(2**without, x.shape, dtype=torch.int32, device=x.device)
+    return (x.view(torch.int32) + last & -(2**without)).view(torch.float32)
+
+
+def pack(state, name, x, least=-448):
+    """Keeps ``x`` in ``state`` with 8 bits per number, and a scale per 256 numbers: a power of 2, exact in any format. ``least``:
+    of the scaled numbers, which go up to 448 in E4M3."""
+    parts = torch.nn.functional.pad(x.flatten(), (0, -x.numel() % 256)).view(-1, 256)
+    scale = (parts.abs().amax(1, keepdim=True) / 448).clamp(min=2**-100).log2().ceil().exp2()
+    state[name] = rounded((parts / scale).clamp(min=least), without=20).to(torch.float8_e4m3fn)
+    state[f"{name}_scale"] = scale
+
+
+def unpacked(state, name, like):
+    """What `pack` kept, as float32 in the shape of ``like``."""
+    return (state[name].float() * state[f"{name}_scale"].float()).flatten()[: like.numel()].view(like.shape)
 
 
 class Lion(ByHand):

@@ -107,13 +107,13 @@ def whole(net):
 
 
 class Shares:
-    """Model and optimizer, for a checkpoint of which each process writes and reads its part."""
+    """Model and optimizer, for a checkpoint of which each process writes and reads its part. ``wait``: see `save`."""
 
-    def __init__(self, net, optimizer):
-        self.net, self.optimizer = net, optimizer
+    def __init__(self, net, optimizer, wait=True):
+        self.net, self.optimizer, self.wait = net, optimizer, wait
 
     def save(self, folder):
-        save(folder, self.net, self.optimizer)
+        return save(folder, self.net, self.optimizer, self.wait)
 
     def load(self, folder):
         load(folder, self.net, self.optimizer)

@@ -45,7 +45,8 @@ def arguments(argv=None):
     add("--lr", type=float, help="learning rate (from the optimizer and the model's size)")
     add("--wd", type=float, default=0.1, help="weight decay")
     add("--mom", type=float, default=0.9, help="momentum")
-    add("--optimizer", choices=["sgd", "adamw"], default="adamw")
+    add("--optimizer", choices=["sgd", "adamw", "adamw8", "adamw16"], default="adamw",
+        help="adamw8, adamw16: states of so many bits instead of 32")
     add("--fused", action="store_true", help="update all parameters in one kernel")
     add("--schedule", choices=optimizers.SCHEDULES, default="constant")
     add("--clip-grad", type=float, metavar="NORM", default=1.0, help="scale the gradient down to this norm (%(default)s)")
@@ -55,6 +56,7 @@ def arguments(argv=None):
     add("--device", choices=["auto", "cpu", "cuda"], default="auto")
     add("--tf32", action="store_true", help="let float32 products round to TensorFloat-32 on the tensor cores")
     add("--amp", choices=["off", "bf16"], default="off", help="automatic mixed precision")
+    add("--weights", choices=["float32", "bf16"], default="float32", help="what all is kept and computed in (%(default)s)")
     add("--compile", nargs="?", const="default", metavar="MODE", choices=options.COMPILE_MODES, help="torch.compile")
     add("--compile-blocks", action="store_true", help="torch.compile, each block by itself: one is compiled, all use it")
     add("--num-workers", type=int, default=0, help="processes that load rows; 0: the training process itself")
@@ -70,6 +72,7 @@ def arguments(argv=None):
     add("--chunked-loss", type=int, default=1, metavar="N", help="compute logits and loss in N parts, one at a time")
     add("--lora", type=int, metavar="RANK", help="train two thin matrices beside each linear layer, and nothing else")
     add("--checkpoint-every", type=int, metavar="N", help="save every N steps and at the end of each epoch")
+    add("--async-save", action="store_true", help="with --shard, training goes on while a checkpoint is written")
     add("--resume", action="store_true", help="resume from the checkpoint in the run's folder, if it exists")
     add("--run-dir", help="where the record, checkpoint and trace go")
     add("--chronometer", action=switch, default=True, help="time the phases of each step")
@@ -138,7 +141,7 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
     parameters = sum(p.numel() for p in net.parameters())
     parts, shares = {"model": net, "optimizer": optimizer, "scheduler": scheduler}, None
     if args.shard:  # no process has all of these two: in a checkpoint each writes what it has
-        shares = sharding.Shares(parts.pop("model"), parts.pop("optimizer"))
+        shares = sharding.Shares(parts.pop("model"), parts.pop("optimizer"), wait=not args.async_save)
     sums = torch.zeros(2, device=device)  # loss x tokens, tokens: on the device, so that nothing waits
     chronometer = training.begin(args, run, device, epoch_lengths, parts, sums, notes, shares,
                                  unit="tokens", steps_per_epoch=len(train_loader), parameters=parameters,
@@ -206,6 +209,9 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
 def network(args: argparse.Namespace, shape: lm.Shape) -> lm.Transformer:
     """The model that the switches ask for."""
     net = lm.Transformer(shape, args.checkpoint_activations or "", args.chunked_loss)
+    if args.weights == "bf16":
+        for weight in net.parameters():  # and not what is no weight: the angles of the rotary embedding
+            weight.data = weight.data.bfloat16()
     return saving.add_lora(net, args.lora) if args.lora else net
 
 

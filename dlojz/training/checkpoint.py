@@ -2,12 +2,16 @@
 
 What no process has as a whole is in a folder beside it, ``shares-STEP``. ``shares`` writes and reads that: an object with
 ``save(folder)`` and ``load(folder)``, which all ranks call, and which may be as many as another number then. The file names its
-folder, and is written when that is complete.
+folder, and is written when that is complete: later, where ``save`` returns a future.
 """
 
 from __future__ import annotations
 
+import copy
 import shutil
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -18,8 +22,16 @@ from . import distributed, failures, options, records
 from .records import Writer
 
 
+@dataclass(frozen=True)
+class Unfinished:
+    """A checkpoint whose shares are still being written. ``finish()``: waits for them, and makes it the last good one."""
+
+    shares: Future
+    finish: Callable[[], None]
+
+
 def save(path: Path, parts: dict, sums: torch.Tensor, place: dict, procs: distributed.Processes, record: Writer,
-         shares=None) -> None:
+         shares=None) -> Unfinished | None:
     """All that a resumed run needs, written beside and renamed: a kill at any moment leaves the last good one.
 
     ``parts``: what has a ``state_dict``, by name. ``sums``: what this rank has added up and not reduced yet. ``place``: where the
@@ -29,17 +41,24 @@ def save(path: Path, parts: dict, sums: torch.Tensor, place: dict, procs: distri
     mine = {"random": torch.get_rng_state(), "random_cuda": torch.cuda.get_rng_state() if sums.is_cuda else None,
             "sums": sums.tolist()}
     folder = path.with_name(f"shares-{place['step']}") if shares else None
-    if shares:
-        shares.save(folder)
-    ranks = distributed.from_everyone(mine)  # all have written
-    if procs.is_main:
-        state = {name: part.state_dict() for name, part in parts.items()} | {"place": place, "ranks": ranks}
-        state |= {"shares": folder.name} if shares else {}
-        failures.write_safely(path, lambda file: torch.save(state, file), record, place["step"])
-        for other in path.parent.glob("shares-*"):
-            if shares and other != folder:
-                shutil.rmtree(other, ignore_errors=True)
-    records.tell("saved", path=path, step=place["step"])
+    writing = shares.save(folder) if shares else None
+    ranks = distributed.from_everyone(mine)  # all have written, or copied
+    state = {name: part.state_dict() for name, part in parts.items()} if procs.is_main else {}
+    if writing:  # the training goes on meanwhile
+        state = copy.deepcopy(state)
+    state |= {"place": place, "ranks": ranks} | ({"shares": folder.name} if shares else {})
+
+    def finish():
+        if writing:
+            writing.result()
+        if procs.is_main:
+            failures.write_safely(path, lambda file: torch.save(state, file), record, place["step"])
+            for other in path.parent.glob("shares-*"):
+                if shares and other != folder:
+                    shutil.rmtree(other, ignore_errors=True)
+        records.tell("saved", path=path, step=place["step"])
+
+    return Unfinished(writing, finish) if writing else finish()
 
 
 def load(path: Path, parts: dict, sums: torch.Tensor, fixed: dict, rank: int, shares=None) -> dict:

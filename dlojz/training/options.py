@@ -18,10 +18,10 @@ AT_LEAST_ONE = ("image_size", "length", "batch_size", "epochs", "test_steps", "a
                 "prefetch_factor", "chunked_loss", "lora", "replicas", "prefetch")
 FIXED = ("model", "data", "image_size", "length", "vocabulary", "mask_documents", "lora", "batch_size", "accumulate",
          "optimizer", "lr", "wd", "mom", "decay", "schedule", "warmup", "label_smoothing", "progressive", "augment", "alpha",
-         "clip_grad", "drop_last", "amp",
+         "clip_grad", "drop_last", "amp", "weights",
          "seed")  # a resumed run needs the same
 USUAL = ("resnet18", "resnet50", "efficientnet_b0")  # models
-BY_HAND = ("lars", "lamb", "lion", "muon")  # optimizers of optimizers.py
+BY_HAND = ("lars", "lamb", "lion", "muon", "adamw8", "adamw16")  # optimizers of optimizers.py
 IN_LOADER = ("randaugment", "mixup-cpu")  # what --augment does there
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 CUDA_GRAPHS = ("reduce-overhead", "max-autotune")  # the modes that record them
@@ -76,10 +76,13 @@ def settle_lm(args, procs, cuda: bool) -> list[str]:
         "--mask-documents needs documents: --data random has none": args.mask_documents and args.data == "random",
         "--shard needs more than one process: start with torchrun or srun": bool(args.shard) and procs.world_size == 1,
         "--replicas and --prefetch need --shard": (args.replicas > 1 or args.prefetch is not None) and not args.shard,
+        "--async-save needs --shard and --checkpoint-every": args.async_save and not (args.shard and args.checkpoint_every),
         f"--replicas {args.replicas} does not divide the {procs.world_size} processes":
             procs.world_size % max(1, args.replicas) > 0,
         "--shard goes with --compile-blocks, and not with --compile alone: a block is whole only while it computes":
             bool(args.shard and args.compile) and not args.compile_blocks,
+        f"--optimizer {args.optimizer} does not go with --shard, which has split what it would pack":
+            bool(args.shard) and args.optimizer in BY_HAND,
     })
     return _settled(args, procs, cuda, [])
 

@@ -53,6 +53,7 @@ class Training:
         self.step = self.epoch = self.position = 0
         self.stop = False
         self._saved, self._updated = 0, True  # the step of the last checkpoint; whether no gradients wait for an update
+        self._unfinished = None  # a checkpoint that is still being written
         self._group = None  # the processes that agree on stop requests
         self._profiled = False
 
@@ -126,6 +127,8 @@ class Training:
 
     def should_save(self) -> bool:
         """Whether it is time for a checkpoint: after ``args.checkpoint_every`` steps, at the end of an epoch, or to stop."""
+        if self._unfinished and self._unfinished.shares.done():
+            self._finish()
         every, last = self.args.checkpoint_every, self.position == self.epoch_lengths[self.epoch]
         return self._updated and (self.stop or bool(every and (last or self.step - self._saved >= every)))
 
@@ -155,6 +158,7 @@ class Training:
     def end(self, **fields) -> None:
         """Write the record's ``end`` with these ``fields``, say the summary, and end the process: exit code 0, or
         `failures.RESUME` after a stop request. To return would wait for loader workers that hang."""
+        self._finish()
         self.record.write("end", flush=True, status="stopped" if self.stop else "completed", steps=self.step,
                           **machine.peak_memory(self.device), **self.chronometer.energy(self.procs.world_size),
                           trace=(self.run / "trace.json.gz").exists(), **fields)
@@ -163,9 +167,16 @@ class Training:
             dist.destroy_process_group()
         sys.exit(failures.RESUME if self.stop else 0)
 
+    def _finish(self) -> None:
+        if self._unfinished:
+            self._unfinished.finish()
+        self._unfinished = None
+
     def _save(self) -> None:
+        self._finish()
         place = {"step": self.step, "epoch": self.epoch, "position": self.position, "same": self._fixed}
-        checkpoint.save(self.run / "checkpoint.pt", self.parts, self.sums, place, self.procs, self.record, self.shares)
+        self._unfinished = checkpoint.save(self.run / "checkpoint.pt", self.parts, self.sums, place, self.procs, self.record,
+                                           self.shares)
         self._saved = self.step
 
     def _ask(self) -> torch.Tensor:
