@@ -64,6 +64,36 @@ def test_parts_of_a_language_model():
     assert twice.parts["parameters"] == parameters
 
 
+def test_what_is_held_after_a_forward_pass_is_what_real_tensors_keep():
+    """Of a resnet18: what its layers keep for the backward pass, and the result, which nobody keeps for long."""
+    net = torchvision.models.resnet18()
+    own = {weight.data_ptr() for weight in (*net.parameters(), *net.buffers())}
+    kept = {}
+
+    def keep(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = F.cross_entropy(net(torch.randn(2, 3, 64, 64)), torch.tensor([0, 1]))
+    held = memory_plan.held("train.py --model resnet18 --image-size 64 -b 2")
+    assert held["activations"] == pytest.approx(sum(size for place, size in kept.items() if place not in own), rel=0.02)
+    weights = 4 * sum(weight.numel() for weight in net.parameters())
+    for part in ("parameters", "gradients", "optimizer"):  # momentum
+        assert held[part] == pytest.approx(weights, rel=0.01)
+    del loss
+
+
+def test_autocast_halves_what_is_held_of_the_batch_and_nothing_else():
+    command = "train.py --model resnet50 --image-size 64 -b 8 --optimizer adamw"
+    plain, half = memory_plan.held(command), memory_plan.held(f"{command} --amp bf16")
+    for part in ("parameters", "gradients", "optimizer"):
+        assert half[part] == plain[part]
+    assert 0.45 < half["activations"] / plain["activations"] < 0.6
+    weights = sum(p.numel() for p in torchvision.models.resnet50().parameters() if p.dim() > 1)
+    assert half["weights in half precision"] == pytest.approx(2 * weights, rel=0.1) and "weights in half precision" not in plain
+
+
 def test_what_saves_memory_is_seen():
     """Also what a selective checkpoint keeps, which hooks on saved tensors do not see."""
     plain = of_command(LM)

@@ -115,13 +115,23 @@ class Count(TorchDispatchMode):
             if number is not None and not self.all[number].part:
                 self.all[number].part = part
 
+    def live(self) -> dict[str, int]:
+        """Bytes that are there now, by the names of `PARTS`."""
+        held: Counter = Counter()
+        for _, number, sign in self.events:
+            held[self.part(self.all[number])] += sign * self.all[number].size
+        return {name: held[name] for name in PARTS if held[name]}
+
+    def part(self, storage: _Storage) -> str:
+        return storage.part or PHASES[storage.phase]
+
     def plan(self, **about) -> Plan:
         now, most, held, peaks, curve = 0, -1, Counter(), {}, []
         parts: dict[str, int] = {}
         for phase, number, sign in self.events:
             storage = self.all[number]
             now += sign * storage.size
-            held[storage.part or PHASES[storage.phase]] += sign * storage.size
+            held[self.part(storage)] += sign * storage.size
             curve.append((phase, now))
             peaks[phase] = max(peaks.get(phase, 0), now)
             if now > most:
@@ -220,6 +230,20 @@ def steps(made: Made, device: str, count: int = 2, enter: Callable[[str], None] 
 
 def count_steps(make: Callable[[], Made], **about) -> Plan:
     """Makes a model and trains it on fake tensors: two steps, as the first makes the optimizer's state; then validates."""
+    with counting(make) as (made, count):
+        def enter(phase: str) -> None:
+            count.phase = phase if phase != "done" else "update"
+            if phase in ("update", "done"):
+                name_states(made, count)
+
+        steps(made, "cpu", 2, enter)
+        count.phase = "end"
+    return count.plan(**about)
+
+
+@contextlib.contextmanager
+def counting(make: Callable[[], Made]) -> Iterator[tuple[Made, Count]]:
+    """What is trained, on fake tensors, and what counts its storages: those that are there before a step are known to it."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode():
@@ -231,17 +255,30 @@ def count_steps(make: Callable[[], Made], **about) -> Plan:
                     count.name(part, tensor)
             count.half, count.last = made.half, made.last
             count.shapes = {tuple(weight.shape) for weight in made.net.parameters() if weight.dim() > 1}
+            yield made, count
 
-            def enter(phase: str) -> None:
-                count.phase = phase if phase != "done" else "update"
-                if phase == "update":
-                    count.name("gradients", *(weight.grad for weight in made.net.parameters()))
-                elif phase == "done":
-                    count.name("optimizer", *(value for state in made.optimizer.state.values() for value in state.values()))
 
-            steps(made, "cpu", 2, enter)
-            count.phase = "end"
-    return count.plan(**about)
+def name_states(made: Made, count: Count) -> None:
+    count.name("gradients", *(weight.grad for weight in made.net.parameters()))
+    if made.optimizer is not None:
+        count.name("optimizer", *(value for state in made.optimizer.state.values() for value in state.values()))
+
+
+def count_held(make: Callable[[], Made]) -> dict[str, int]:
+    """Bytes at the end of a forward pass by the names of `PARTS`, all gradients and the optimizer's states counted in."""
+    with counting(make) as (made, count):
+        count.phase = "update"
+        for weight in made.net.parameters():
+            weight.grad = torch.zeros_like(weight)
+        made.optimizer.step()
+        name_states(made, count)
+        made.net.train()
+        count.phase = "forward"
+        with torch.autocast("cpu", dtype=made.half or torch.bfloat16, enabled=made.half is not None):
+            loss = made.loss(*made.batch)
+        held = count.live()
+        del loss
+    return held
 
 
 # -------------------------------------------------------------------------------------------------- from a command's words
@@ -250,6 +287,18 @@ def of_command(command: str, folder: Path | None = None, **more) -> Plan:
 
     ``folder``: where the script is; left out, the kit's own. Raises UsageError for another script, or what its parser refuses.
     """
+    with _made(command, folder, more) as (make, title, batch):
+        return count_steps(make, title=title, batch=batch)
+
+
+def held(command: str, **more) -> dict[str, int]:
+    """What `count_held` counts, for a command as `of_command` takes it."""
+    with _made(command, None, more) as (make, _, _):
+        return count_held(make)
+
+
+@contextlib.contextmanager
+def _made(command: str, folder: Path | None, more: dict) -> Iterator[tuple[Callable[[], Made], str, int]]:
     words = shlex.split(command)
     known = {"train.py": _images, "train_lm.py": _language}
     script = Path(words[0]).name if words else ""
@@ -263,8 +312,7 @@ def of_command(command: str, folder: Path | None = None, **more) -> Plan:
             raise UsageError(f"{command}: its switches are refused, see above") from None
         for name, value in more.items():
             setattr(args, name, value)
-        return count_steps(functools.partial(known[script], args, module), title=" ".join([script, *words[1:]]),
-                           batch=args.batch_size)
+        yield functools.partial(known[script], args, module), " ".join([script, *words[1:]]), args.batch_size
 
 
 @contextlib.contextmanager

@@ -11,8 +11,8 @@ GOOD, BAD, CARE = "#2f9e5f", "#d93a3f", "#c98500"  # as the verbs of the labs ha
 PHASE = {"idle": VERMILLION, "copy": ORANGE, "forward": SKY, "backward": BLUE, "update": GREEN, "loading": PINK, "other": GREY}
 NAMES = {"idle": "waiting for data", "copy": "copy", "forward": "forward", "backward": "backward", "update": "update",
          "loading": "the process waits for its loader", "other": "validation, checkpoint"}
-MEMORY_PARTS = {"parameters": BLUE, "gradients": SKY, "optimizer": GREEN, "buffers": GREY, "weight copies": ORANGE,
-                "activations": PINK, "measured": MEMORY, "batch": GREY, "weights in half precision": ORANGE,
+MEMORY_PARTS = {"parameters": BLUE, "gradients": SKY, "optimizer": GREEN, "buffers": GREY, "activations": PINK,
+                "measured": MEMORY, "batch": GREY, "weights in half precision": ORANGE,
                 "logits and loss": VERMILLION, "backward pass": "#f0e442", "update": "#8d6e4f", "validation": INK}
 RUNS = (BLUE, VERMILLION, GREEN, ORANGE, PINK, SKY)  # of several runs in one figure; then again, dashed
 # What a part of a bar or a span may be called: a form looks the colour up here where the caller gives none.

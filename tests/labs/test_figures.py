@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import torchvision
 
 from dlojz.labs import device_runs, overview, verbs
 from dlojz.labs.amp import figures as amp
@@ -17,38 +16,6 @@ from dlojz.labs.gpu import figures as gpu
 from dlojz.labs.probe import Limits, Probe, Session
 from dlojz.system import hardware, paths, sites
 from dlojz.system.errors import UsageError
-from dlojz.training.memory_estimate import footprint
-
-
-def test_footprint_counts_what_a_real_step_keeps():
-    net = torchvision.models.resnet18(num_classes=10)
-    own = {parameter.data_ptr() for parameter in (*net.parameters(), *net.buffers())}
-    kept = {}
-
-    def keep(tensor):
-        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
-
-    images, labels = torch.randn(2, 3, 32, 32), torch.tensor([0, 1])
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = torch.nn.functional.cross_entropy(net(images), labels)
-    counted = footprint("resnet18", 32, 2, classes=10)
-    assert counted.activations == pytest.approx(sum(size for place, size in kept.items() if place not in own), rel=0.01)
-    assert counted.parameters == counted.gradients == counted.optimizer == 4 * sum(p.numel() for p in net.parameters())
-    assert counted.weight_copies == 0 and counted.total == counted.fixed + counted.activations
-    del loss
-
-
-def test_footprint_of_autocast():
-    plain, half = (footprint("resnet50", 64, 8, amp) for amp in ("off", "bf16"))
-    weights = sum(p.numel() for p in torchvision.models.resnet50().parameters() if p.dim() > 1)
-    assert half.parameters + half.gradients + half.optimizer == plain.parameters + plain.gradients + plain.optimizer
-    assert half.weight_copies == pytest.approx(2 * weights, rel=0.1)  # the weight of the last layer is kept transposed
-    assert 0.45 < half.activations / plain.activations < 0.6
-    assert footprint("resnet50", 64, 16).activations == pytest.approx(2 * plain.activations, rel=0.01)
-    assert footprint("resnet50", 64, 8, optimizer="adamw").optimizer == 2 * plain.optimizer
-    with pytest.raises(UsageError, match="lamb"):
-        footprint("resnet18", 32, 2, optimizer="lamb")
 
 
 def test_formats_are_those_of_torch():

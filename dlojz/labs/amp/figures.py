@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...training.memory_estimate import footprint
 from ...ui import charts, tables
 from ...ui.charts import Line, Mark, legend
 from ...ui.page import View, headline, quiet, table
@@ -206,10 +205,13 @@ def flow() -> View:
 @tables.numbers(image_size=(32, 1024), batches=(1, 100_000))
 def saved(model: str = "resnet50", image_size: int = 224, batches: tuple[int, ...] = (1, 64), optimizer: str = "adamw") -> View:
     """What autocast changes in a step's memory, for a small batch and a large one."""
+    from ...training import memory_plan  # here: it imports torch
+
     rows = []
     for batch in batches:
         for amp in ("off", "bf16"):
-            counted = footprint(model, image_size, batch, amp, optimizer)
-            rows.append((f"batch {batch}, {'fp32' if amp == 'off' else amp}", counted.items()))
+            counted = memory_plan.held(f"train.py --model {model} --image-size {image_size} -b {batch} --amp {amp} "
+                                       f"--optimizer {optimizer}")
+            rows.append((f"batch {batch}, {'fp32' if amp == 'off' else amp}", [*counted.items()]))
     notes = [f"Counted, not measured: {model}, {image_size} px, {optimizer}."]
     return tables.stacked("Memory of a step, with and without autocast", rows, gigabytes, notes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...jobs.job import Job
-from ...training.memory_estimate import footprint
 from ...ui import charts, tables
 from ...ui.charts import Bar
 from ...ui.page import View, headline, quiet
@@ -128,6 +127,8 @@ def threads(card: Card = H100) -> View:
 
 def memory(*jobs: Job) -> View:
     """What each run's memory was made of, as counted beforehand, and what the run measured."""
+    from ...training import memory_plan  # here: it imports torch
+
     rows, images, what, on_gpu = [], [], "", True
     for job in jobs:
         record = job.record
@@ -136,9 +137,10 @@ def memory(*jobs: Job) -> View:
         start, end, args = record.start, record.end or {}, record.start["args"]
         what = f"{start['model']}, {start['image_size']} px, {start['batch_size']} images per step"
         amp = "off" if any(event["lab"] == "amp" for event in record.todos) else args["amp"]
-        counted = footprint(start["model"], start["image_size"], start["batch_size"], amp, args["optimizer"])
-        rows.append((f"{job.name}, counted", counted.items()))
-        images.append(f"{counted.activations / start['batch_size'] / 1e6:.3g} MB of activations an image in {job.name}")
+        counted = memory_plan.held(f"train.py --model {start['model']} --image-size {start['image_size']} "
+                                   f"-b {start['batch_size']} --amp {amp} --optimizer {args['optimizer']}")
+        rows.append((f"{job.name}, counted", [*counted.items()]))
+        images.append(f"{counted['activations'] / start['batch_size'] / 1e6:.3g} MB of activations an image in {job.name}")
         on_gpu = start["machine"]["device"] == "cuda"
         if measured := end.get("memory_allocated" if on_gpu else "host_memory"):
             rows.append((f"{job.name}, measured", [("measured", measured)]))
