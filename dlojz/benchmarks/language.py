@@ -11,44 +11,115 @@ seconds, the peak of what tensors took, and the share of the GPU's peak that the
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import subprocess
 import sys
+import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from ..data import texts
 from ..system import cards, machine, paths, suggest
+from ..training import records, summary
+from . import pages
 
 RESULTS = paths.PACKAGE.parent / "docs" / "results"
+PAGE = RESULTS.with_name("day4.md")
 LIMIT = 120  # seconds of a variant
 
 
 @dataclass(frozen=True)
 class Variant:
-    """``compiled``: no, whole or blocks. ``mode``: torch.compile's. ``attention``: the kernel that is preferred, by its name in
-    ``SDPBackend``, or empty. ``weights``: float32 with autocast, or all in bfloat16. ``size``: numbers of a head, where it
-    is not the preset's. ``profiled``: its kernels' shares are printed."""
+    """``compiled``: no, whole or blocks. ``mode``, ``options``: torch.compile's. ``weights``: float32 with autocast, or all in
+    bfloat16. ``size``: numbers of a head, where it is not the preset's. ``model``, ``rows``: where they are not those of the
+    command. ``joined``: `Joined` instead of the model's SwiGLU. ``fp8``: `Float8Linear` in the blocks. ``text``: steps on the
+    standard library's sources, of which the loss is kept. ``profiled``: its kernels' shares are printed."""
 
     says: str
     compiled: str = "whole"
     mode: str = "default"
-    attention: str = ""
+    options: dict = field(default_factory=dict)
     weights: str = "float32"
     size: int | None = None
+    model: str | None = None
+    rows: int | None = None
+    joined: bool = False
+    fp8: bool = False
+    text: int = 0
     profiled: bool = False
 
 
 VARIANTS = {
-    "eager": Variant("as it is", "no"),
+    "eager": Variant("as it is", "no", profiled=True),
     "whole": Variant("compiled whole", profiled=True),
-    "flash": Variant("compiled whole, FlashAttention 2", attention="FLASH_ATTENTION"),
+    "joined": Variant("compiled whole, one product for both of SwiGLU", joined=True),
+    "views": Variant("the same, gradients written side by side at once", joined=True, options={"max_pointwise_cat_inputs": 1}),
+    "script": Variant("by train_lm.py itself, with its books"),
+    "tuned": Variant("compiled whole, sizes of kernels searched", options={"coordinate_descent_tuning": True}),
     "heads64": Variant("compiled whole, heads of 64 numbers, as GPT-2 has", size=64),
     "bf16": Variant("compiled whole, all weights bfloat16", weights="bfloat16"),
     "graphs": Variant("compiled whole, with CUDA graphs", mode="reduce-overhead"),
     "blocks": Variant("each block compiled by itself, and the loss", "blocks"),
+    "fp8": Variant("compiled whole, products of the blocks in FP8", fp8=True, profiled=True),
+    "1b": Variant("a billion parameters, by blocks", "blocks", model="1b", rows=8),
+    "1b-fp8": Variant("a billion parameters, by blocks, products in FP8", "blocks", model="1b", rows=8, fp8=True),
+    "text": Variant("compiled whole, on text", text=200),
+    "text-fp8": Variant("compiled whole, products of the blocks in FP8, on text", text=200, fp8=True),
 }
+
+
+def joined(lm):
+    """A SwiGLU of ``lm``'s that makes gate and up in one product, side by side."""
+    from torch import nn
+    from torch.nn import functional as F
+
+    class Joined(nn.Module):
+        def __init__(self, shape):
+            super().__init__()
+            self.gate_and_up = nn.Linear(shape.width, 2 * shape.hidden, bias=False)
+            self.down = nn.Linear(shape.hidden, shape.width, bias=False)
+
+        def forward(self, x):
+            gate, up = self.gate_and_up(x).chunk(2, -1)
+            return self.down(F.silu(gate) * up)
+
+    return Joined
+
+
+def in_fp8(net) -> None:
+    """The linear layers of ``net.blocks`` compute in FP8 from now on, forward and backward, as torchao's recipe ``tensorwise``
+    does: activations and weights in E4M3, gradients in E5M2, one scale per tensor, from its own largest number."""
+    import quantize
+    import torch
+    from torch import nn
+
+    def multiplied(a, b, **how):
+        """``a`` (rows, inner) times ``b`` (inner, columns), each (numbers, scale)."""
+        (a, scale_a), (b, scale_b) = a, b
+        by_columns = b.t().contiguous().t()  # as `_scaled_mm` wants the second
+        return torch._scaled_mm(a.contiguous(), by_columns, scale_a=scale_a, scale_b=scale_b, out_dtype=torch.bfloat16, **how)
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, weight):
+            (x, scale_x), (weight, scale_w) = quantize.to_fp8(x), quantize.to_fp8(weight)
+            ctx.save_for_backward(x, scale_x, weight, scale_w)
+            return multiplied((x, scale_x), (weight.t(), scale_w), use_fast_accum=True)
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, scale_x, weight, scale_w = ctx.saved_tensors
+            grad, scale = quantize.to_fp8(grad, quantize.E5M2)
+            return multiplied((grad, scale), (weight, scale_w)), multiplied((grad.t(), scale), (x, scale_x))
+
+    class Float8Linear(nn.Linear):
+        def forward(self, x):
+            return Product.apply(x.flatten(0, -2), self.weight).unflatten(0, x.shape[:-1])
+
+    for module in net.blocks.modules():
+        if type(module) is nn.Linear:
+            module.__class__ = Float8Linear
 
 
 def measure(variant: Variant, args) -> dict:
@@ -56,65 +127,73 @@ def measure(variant: Variant, args) -> dict:
     sys.path.insert(0, str(paths.PACKAGE / "reference"))
     import lm
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
-    shape = lm.shape(args.model, args.vocabulary, args.length)
+    name, rows = variant.model or args.model, variant.rows or args.rows
+    shape = lm.shape(name, args.vocabulary, args.length)
     if variant.size:
         shape = lm.Shape(shape.layers, shape.width, shape.width // variant.size, shape.vocabulary, shape.length)
-    net = lm.Transformer(shape).to(device, getattr(torch, variant.weights))
-    model, mode = net, None if variant.mode == "default" else variant.mode
+    if variant.joined:
+        lm.SwiGLU = joined(lm)
+    with device:
+        net = lm.Transformer(shape).to(getattr(torch, variant.weights))
+    if variant.fp8:
+        in_fp8(net)
+    how = {"options": variant.options} if variant.options else {"mode": variant.mode}
+    model = net
     if variant.compiled == "whole":
-        model = torch.compile(net, mode=mode)
+        model = torch.compile(net, **how)
     elif variant.compiled == "blocks":
         for block in net.blocks:
-            block.compile(mode=mode)
-        lm.next_token_loss = torch.compile(lm.next_token_loss, mode=mode)
-    optimizer = torch.optim.AdamW(net.parameters(), 1e-4, fused=True)
-    tokens = torch.randint(0, args.vocabulary, (args.rows, args.length + 1), device=device)
-    inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+            block.compile(**how)
+        lm.next_token_loss = torch.compile(lm.next_token_loss, **how)
+    optimizer = torch.optim.AdamW(net.parameters(), 6e-4 if variant.text else 1e-4, fused=True)
+    tokens = torch.randint(0, args.vocabulary, (rows, args.length + 1), device=device)
+    if variant.text:
+        train = texts.Tokens("stdlib", "train", args.length)
+        rest = iter(torch.randint(len(train), (2 * variant.text + 1, rows)).tolist())
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=variant.weights == "float32" and device.type == "cuda")
-    rest = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-    attention = contextlib.nullcontext()
-    if variant.attention and device.type == "cuda":
-        attention = sdpa_kernel([getattr(SDPBackend, variant.attention), *rest], set_priority=True)
 
     def step():
+        batch = tokens
+        if variant.text:
+            batch = torch.stack([train[i] for i in next(rest)]).to(device)
         with autocast:
-            loss = model(inputs, targets)
+            loss = model(batch[:, :-1], batch[:, 1:])
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        return loss
+        return loss.detach().clone()  # what CUDA graphs return is overwritten by their next step
 
     def wait():
         if device.type == "cuda":
             torch.cuda.synchronize()
 
-    with attention:
-        began = time.perf_counter()
-        first = step().item()
-        wait()
-        first_seconds = time.perf_counter() - began
-        for _ in range(max(2, args.steps // 4)):
-            step()
-        wait()
-        began = time.perf_counter()
-        for _ in range(args.steps):
-            loss = step()
-        wait()
-        seconds = (time.perf_counter() - began) / args.steps
-        parameters = sum(p.numel() for p in net.parameters())
-        rate = args.rows * args.length / seconds
-        card = cards.card(torch.cuda.get_device_name()) if device.type == "cuda" else None
-        row = {"says": variant.says, "tokens_per_second": rate, "step_ms": 1000 * seconds, "first_step_seconds": first_seconds,
-               "memory_gb": torch.cuda.max_memory_allocated() / 1e9 if device.type == "cuda" else None,
-               "mfu": rate * shape.flops_per_token(parameters) / (card.peak["bfloat16"] * 1e12) if card else None,
-               "loss": [first, loss.item()], "parameters": parameters, "heads": shape.heads}
-        if variant.profiled and device.type == "cuda":
-            row["kernels"] = kernels(step, wait)
+    count = min(variant.text, 10 * args.steps) or args.steps
+    began = time.perf_counter()
+    losses = [step()]
+    wait()
+    first_seconds = time.perf_counter() - began
+    for _ in range(0 if variant.text else max(2, args.steps // 4)):
+        step()
+    wait()
+    began = time.perf_counter()
+    for _ in range(count - bool(variant.text)):
+        losses.append(step())
+    wait()
+    seconds = (time.perf_counter() - began) / count
+    parameters = sum(p.numel() for p in net.parameters())
+    rate = rows * args.length / seconds
+    card = cards.card(torch.cuda.get_device_name()) if device.type == "cuda" else None
+    last = losses[-20:] if variant.text else losses[-1:]
+    row = {"says": variant.says, "model": name, "rows": rows, "tokens_per_second": rate, "step_ms": 1000 * seconds,
+           "first_step_seconds": first_seconds, "memory_gb": torch.cuda.max_memory_allocated() / 1e9 if card else None,
+           "mfu": rate * shape.flops_per_token(parameters) / (card.peak["bfloat16"] * 1e12) if card else None,
+           "loss": [losses[0].item(), torch.stack(last).mean().item()], "parameters": parameters, "heads": shape.heads}
+    if variant.profiled and device.type == "cuda":
+        row["kernels"] = kernels(step, wait)
     return row
 
 
@@ -126,9 +205,59 @@ def kernels(step, wait, most: int = 45) -> list[list]:
         for _ in range(3):
             step()
         wait()
-    found = sorted(profiler.key_averages(), key=lambda event: -event.device_time_total)
+    found = [event for event in profiler.key_averages() if event.device_time_total > 0]  # not the calls that start them
+    found.sort(key=lambda event: -event.device_time_total)
     whole = [["all kernels", sum(event.device_time_total for event in found) / 3000, sum(event.count for event in found) / 3]]
     return whole + [[event.key[:110], event.device_time_total / 3000, event.count / 3] for event in found[:most]]
+
+
+def script(args) -> dict:
+    """The same by train_lm.py itself, whose loop also clips gradients and keeps books."""
+    size = f"--model {args.model} --length {args.length} -b {args.rows} --vocabulary {args.vocabulary} --data random"
+    how = f"--amp bf16 --compile --fused --test --metric-every 10 --test-steps {args.steps + 20}"
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, paths.PACKAGE / "reference" / "train_lm.py", *size.split(), *how.split()]
+        subprocess.run([*command, "--run-dir", folder], check=True, stdout=subprocess.DEVNULL, timeout=LIMIT)
+        return of_run(Path(folder))
+
+
+def of_run(folder: Path) -> dict:
+    record = records.read(folder)
+    found, steps = summary.numbers(record), record.steps
+    return {"says": "compiled whole, by train_lm.py", "model": record.start["model"], "rows": record.start["batch_size"],
+            "tokens_per_second": found["images_per_second"], "step_ms": 1000 * found["step_seconds"],
+            "memory_gb": found.get("memory_allocated", 0) / 1e9 or None, "mfu": found.get("mfu"),
+            "loss": [steps[0].get("loss"), steps[-1].get("loss")]}
+
+
+# -------------------------------------------------------------------------------------------------------------- the page
+NANOGPT = 502_500  # tokens/s of its bench.py on the H200 of docs/results, with the same batch and torch, in the same session
+
+
+def of_speed(found: dict) -> str:
+    rows = [row for row in found["rows"].values() if row["model"] == found["model"] and not row.get("text")]
+    head = ["version", "tokens/s", "ms per step", "of the peak in bf16", "GPU memory", "times nanoGPT"]
+    return pages.table(found, head, [(
+        row["says"], f"{row['tokens_per_second']:,.0f}", f"{row['step_ms']:.1f}", f"{row['mfu']:.1%}",
+        f"{row['memory_gb']:.1f} GB", f"{row['tokens_per_second'] / NANOGPT:.2f}") for row in rows])
+
+
+def of_fp8(found: dict) -> str:
+    rows = found["rows"]
+    made = []
+    for plain, other in (("whole", "fp8"), ("1b", "1b-fp8"), ("text", "text-fp8")):
+        if plain in rows and other in rows:
+            one, two = rows[plain], rows[other]
+            losses = (f"{row['loss'][1]:.3f}" if row.get("text") else "-" for row in (one, two))
+            what = f"{one['model']}, {one['rows']} rows" + (f", {one['text']} steps on text" if one.get("text") else "")
+            times = (f"{one['step_ms']:.1f}", f"{two['step_ms']:.1f}", f"{one['step_ms'] / two['step_ms']:.2f}")
+            made.append((what, *times, *losses))
+    head = ["training", "ms per step, bf16", "FP8", "times as fast", "loss, bf16", "FP8"]
+    return pages.table(found, head, made)
+
+
+def page(text: str, folder: Path) -> str:
+    return pages.rebuilt(text, folder, {"language": ("language", of_speed), "language_fp8": ("language", of_fp8)})
 
 
 def main(argv=None) -> int:
@@ -141,13 +270,18 @@ def main(argv=None) -> int:
     add("--vocabulary", type=int, default=50304)
     add("--steps", type=int, default=40)
     add("--out", type=Path, default=RESULTS, help="where to keep what was measured (%(default)s)")
+    add("--page", action="store_true", help="write the tables of docs/day4.md again, and measure nothing")
     add("--child", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
+    if args.page:
+        PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), args.out), encoding="utf-8")
+        return 0
     if unknown := [name for name in args.variants if name not in VARIANTS]:
         near = suggest.hint(unknown[0], VARIANTS)
         parser.error(f"there is no variant {unknown[0]!r}: {near}Expected are {', '.join(VARIANTS)}")
     if args.child:
-        print("ROW", json.dumps(measure(VARIANTS[args.variants[0]], args)))
+        name = args.variants[0]
+        print("ROW", json.dumps(script(args) if name == "script" else measure(VARIANTS[name], args)))
         return 0
     rows, left = {}, 0
     own = [f"--{name}={getattr(args, name)}" for name in ("model", "length", "rows", "vocabulary", "steps")]
@@ -165,7 +299,7 @@ def main(argv=None) -> int:
             continue
         row = rows[name] = json.loads(said[0])
         print(f"{name:<10} {row['tokens_per_second']:>10,.0f} tokens/s {row['step_ms']:>9.2f} ms  MFU {row['mfu'] or 0:.1%}  "
-              f"{row['memory_gb'] or 0:5.1f} GB  first step {row['first_step_seconds']:.1f} s  {row['says']}", flush=True)
+              f"{row['memory_gb'] or 0:5.1f} GB  {row['says']}", flush=True)
         for kernel, ms, count in row.get("kernels", ()):
             print(f"    {ms:8.3f} ms {count:6.1f}  {kernel}")
         keep(rows, args)
@@ -186,7 +320,7 @@ def keep(rows: dict, args) -> Path:
     file = args.out / f"language-1x-{name}.json"
     asked = {name: getattr(args, name) for name in ("model", "length", "vocabulary", "steps")} | {"batch_size": args.rows}
     head = {"date": time.strftime("%Y-%m-%d", time.gmtime()), **asked, "machine": hardware, "versions": told["versions"]}
-    said = ",\n".join(f"  {json.dumps(name)}: {json.dumps(_rounded(row | asdict(VARIANTS[name])))}" for name, row in rows.items())
+    said = ",\n".join(f"  {json.dumps(name)}: {json.dumps(_rounded(asdict(VARIANTS[name]) | row))}" for name, row in rows.items())
     file.write_text(json.dumps(head, indent=1).removesuffix("\n}") + ',\n "rows": {\n' + said + "\n }\n}\n")
     return file
 

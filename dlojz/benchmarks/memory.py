@@ -1,6 +1,6 @@
 """Predicted and measured memory of training steps, and what each technique that saves memory brings and costs.
 
-    python -m dlojz.benchmarks.memory measure techniques snapshot       on a GPU: bytes, milliseconds, an allocator's snapshot
+    python -m dlojz.benchmarks.memory measure techniques learning snapshot       on a GPU
     python -m dlojz.benchmarks.memory predict                           anywhere: adds the predictions to what was measured
 
 Kept as small JSON in docs/results/. A measurement is `torch.cuda.max_memory_allocated` over two steps and a validation of the
@@ -14,16 +14,22 @@ import functools
 import gc
 import importlib
 import json
+import re
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from statistics import fmean
 
 import torch
 
 from ..system import machine, paths
 from ..training import memory_plan
+from . import pages
 from .day2 import RESULTS, _rounded
 
+PAGE = RESULTS.with_name("day4.md")
 IMAGE = "train.py --data random --image-size 224 --model {} -b {}"
 LANGUAGE = "train_lm.py --data random --length 1024 --vocabulary 50304 --model {} -b {}"
 PLANS = [
@@ -43,6 +49,10 @@ BASE = LANGUAGE.format("124m", 16) + " --amp bf16 --fused"
 TECHNIQUES = {  # name: switches, or what `technique` does
     "as it is": "", "keep products": " --checkpoint-activations products", "recompute blocks": " --checkpoint-activations",
     "loss in 8 parts": " --chunked-loss 8", "recompute, loss in 8 parts": " --checkpoint-activations --chunked-loss 8",
+    "states in 8 bits": " --optimizer adamw8", "all in bf16": " --weights bf16 --optimizer adamw16",
+    "recompute, loss in 8 parts, states in 8 bits": " --checkpoint-activations --chunked-loss 8 --optimizer adamw8",
+    "recompute, loss in 8 parts, all in bf16":
+        " --checkpoint-activations --chunked-loss 8 --weights bf16 --optimizer adamw16",
     "LoRA, rank 16": " --lora 16", "step in the backward pass": "", "4 batches of 4": "",
     "batch of 4, activations on the host": "",
 }
@@ -71,8 +81,11 @@ def cleared() -> None:
         torch.cuda.reset_peak_memory_stats()
 
 
-def peak() -> int:
-    return torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
+def peak() -> dict:
+    """Bytes: ``measured`` with what the allocator's blocks are larger than tensors, ``requested`` without."""
+    if DEVICE == "cpu":
+        return {"measured": 0, "requested": 0}
+    return {"measured": torch.cuda.max_memory_allocated(), "requested": torch.cuda.memory_stats()["requested_bytes.all.peak"]}
 
 
 def wait() -> None:
@@ -93,7 +106,7 @@ def measure(tiny: bool) -> list[dict]:
         try:
             memory_plan.steps(made, DEVICE, 2)
             wait()
-            rows.append({"command": command, "measured": peak()})
+            rows.append({"command": command, **peak()})
         except torch.OutOfMemoryError as error:
             rows.append({"command": command, "error": str(error)[:100]})
         del made
@@ -130,8 +143,29 @@ def technique(name: str, switches: str, tiny: bool) -> dict:
         wait()
         if number > 1:
             times.append(time.perf_counter() - began)
-    row = {"name": name, "switches": switches.strip(), "bytes": peak(), "step_ms": 1000 * sorted(times)[len(times) // 2]}
+    row = {"name": name, "switches": switches.strip(), "bytes": peak()["measured"],
+           "step_ms": 1000 * sorted(times)[len(times) // 2]}
     print(f"{row['bytes'] / 1e9:8.3f} GB {row['step_ms']:8.1f} ms  {name}", flush=True)
+    return row
+
+
+LEARNING = {  # name: switches
+    "float32": "", "states in 8 bits": " --optimizer adamw8", "all in bf16": " --weights bf16 --optimizer adamw16",
+    "all in bf16, rounded to the nearest": " --weights bf16"}
+
+
+def learn(name: str, switches: str, tiny: bool) -> dict:
+    """Trains on the standard library's sources, with train_lm.py: the loss of the last 20 steps, and that of validation."""
+    size = "--model 1m --length 32 -b 2 --test-steps 3" if tiny else "--model 124m --length 512 -b 32 --test-steps 200 --amp bf16"
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, paths.PACKAGE / "reference" / "train_lm.py", *size.split(), *switches.split(), "--test",
+                   "--metric-every", "1", "--run-dir", folder]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        events = [json.loads(line) for line in (Path(folder) / "record.jsonl").read_text().splitlines()]
+    losses = [event["loss"] for event in events if event["event"] == "step"]
+    row = {"name": name, "command": f"train_lm.py {size}{switches} --test", "first": losses[0], "last": fmean(losses[-20:]),
+           "validation": [event["loss"] for event in events if event["event"] == "validation"][-1]}
+    print(f"loss {row['first']:.3f} to {row['last']:.3f}, validation {row['validation']:.3f}  {name}", flush=True)
     return row
 
 
@@ -163,12 +197,43 @@ def predict(rows: list[dict]) -> list[dict]:
     return found
 
 
+# -------------------------------------------------------------------------------------------------------------- the page
+def of_plans(found: dict) -> str:
+    rows = [row for row in found["predictions"] if row["command"] in PLANS]
+    short = re.compile(r"--(data|image-size|length|vocabulary) \S+ ")
+    return pages.table(found, ["step", "GB counted", "GB measured", "difference"], [(
+        f"`{short.sub('', row['command'])}`", f"{row['predicted'] / 1e9:.2f}", f"{row['measured'] / 1e9:.2f}",
+        f"{row['predicted'] / row['measured'] - 1:+.1%}") for row in rows])
+
+
+def of_techniques(found: dict) -> str:
+    return pages.table(found, ["technique", "GB counted", "GB measured", "ms per step"], [(
+        row["name"], f"{row['predicted'] / 1e9:.2f}" if "predicted" in row else "-", f"{row['bytes'] / 1e9:.2f}",
+        f"{row['step_ms']:.1f}") for row in found["techniques"]])
+
+
+def of_losses(found: dict) -> str:
+    return pages.table(found, ["weights, states", "first loss", "loss of the last 20 steps", "validation"], [(
+        row["name"], *(f"{row[name]:.3f}" for name in ("first", "last", "validation"))) for row in found["learning"]])
+
+
+def page(text: str, folder: Path) -> str:
+    tables = {"memory": of_plans, "memory_techniques": of_techniques, "memory_learning": of_losses}
+    return pages.rebuilt(text, folder, {name: ("memory-1x", table) for name, table in tables.items()})
+
+
 def main(argv=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dlojz.benchmarks.memory", description=__doc__.split("\n")[0])
-    parser.add_argument("parts", nargs="+", choices=["measure", "techniques", "snapshot", "predict"])
+    parser.add_argument("parts", nargs="*", choices=["measure", "techniques", "learning", "snapshot", "predict"])
     parser.add_argument("--out", type=Path, default=RESULTS, help="where results are kept (%(default)s)")
     parser.add_argument("--tiny", action="store_true", help="the smallest models, to try this script")
+    parser.add_argument("--page", action="store_true", help="write the tables of docs/day4.md again, and measure nothing")
     args = parser.parse_args(argv)
+    if args.page:
+        PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), args.out), encoding="utf-8")
+        return 0
+    if not args.parts:
+        parser.error("name a part: measure, techniques, learning, snapshot or predict")
     sys.path.insert(0, str(paths.PACKAGE / "reference"))
     name = (torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu").lower().replace(" ", "-")
     file = args.out / f"memory-1x-{name}.json"
@@ -176,23 +241,26 @@ def main(argv=None) -> int:
         for file in sorted(args.out.glob("memory-1x-*.json")):
             found = json.loads(file.read_text())
             found["predictions"] = predict(found["predictions"])
+            for row in found["techniques"]:
+                if row["switches"] or row["name"] == "as it is":
+                    row["predicted"] = memory_plan.of_command(f"{BASE} {row['switches']}").peak
             keep(file, found)
         return 0
     torch.backends.cudnn.allow_tf32 = False
     told = machine.describe(torch.device(DEVICE))
     hardware = {key: value for key, value in told["machine"].items() if key not in ("host", "gpu_uuid")}
     found = {"date": time.strftime("%Y-%m-%d", time.gmtime()), "machine": hardware, "versions": told["versions"],
-             "predictions": [], "techniques": []}
+             "predictions": [], "techniques": [], "learning": []}
     if "measure" in args.parts:
         found["predictions"] = measure(args.tiny)
         keep(file, found)
-    if "techniques" in args.parts:
-        for each, switches in TECHNIQUES.items():
+    for part, one, rows in (("techniques", technique, TECHNIQUES), ("learning", learn, LEARNING)):
+        for each, switches in rows.items() if part in args.parts else ():
             try:
-                found["techniques"].append(technique(each, switches, args.tiny))
+                found[part].append(one(each, switches, args.tiny))
             except Exception as error:  # the others are measured all the same
                 print(f"{each}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr)
-        keep(file, found)
+            keep(file, found)
     if "snapshot" in args.parts:
         snapshot(args.out / "snapshot.pickle", args.tiny)
     return 0

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,9 +21,11 @@ from pathlib import Path
 from statistics import median
 
 from ..system import machine, paths, suggest
+from . import pages
 from .hardware import keep
 
 RESULTS = paths.PACKAGE.parent / "docs" / "results"
+PAGE = RESULTS.with_name("day3.md")
 REFERENCE = paths.PACKAGE / "reference"
 # rows, columns, warps of the int8 kernel
 BLOCKS = ((1, 8192, 4), (1, 8192, 8), (1, 8192, 2), (1, 8192, 16), (2, 8192, 8), (2, 8192, 16), (1, 4096, 4), (1, 2048, 4),
@@ -274,7 +277,9 @@ def exported(here: Here) -> Iterator[dict]:
         with _said(f"exported, {way}"), tempfile.TemporaryDirectory() as scratch, torch.no_grad():
             begun = time.perf_counter()
             program = torch.export.export(one, (images,))
-            file = torch._inductor.aoti_compile_and_package(program, package_path=f"{scratch}/network.pt2")
+            # Nothing computes on the CPU here: trying out its vector instructions would take longer than all else.
+            file = torch._inductor.aoti_compile_and_package(program, package_path=f"{scratch}/network.pt2",
+                                                            inductor_configs={"cpp.vec_isa_ok": False} if here.cuda else None)
             took = time.perf_counter() - begun
             run = torch._inductor.aoti_load_package(file)
             yield {"what": "resnet50", "way": f"{way}, AOTInductor", "batch": batch,
@@ -283,6 +288,81 @@ def exported(here: Here) -> Iterator[dict]:
 
 
 PARTS = {"int8": int8, "fp8": fp8, "sparse": sparse, "folding": folding, "captured": captured, "exported": exported}
+
+
+# --------------------------------------------------------------------------------------------------------------- the page
+def of_int8(found: dict) -> str:
+    """One row of x: each way, and of the kernel's block sizes the best, that of the kit, and the worst."""
+    rows = [row for row in found["rows"] if row["batch"] == 1]
+    blocks = sorted((row for row in rows if "blocks" in row), key=lambda row: row["graph"])
+    shown = [row for row in rows if row not in blocks]
+    shown += [row for row in blocks if row in (blocks[0], blocks[-1]) or row["blocks"] == [2, 2048, 4]]
+    bf16 = rows[0]["graph"]
+    return pages.table(found, ["one row", "took", "times as fast as bf16", "called from Python"], [(
+        row["way"] + ("" if "blocks" not in row else ", blocks of {} x {}, {} warps".format(*row["blocks"])),
+        _micro(row["graph"], 1), f"{bf16 / row['graph']:.2f}", _micro(row["seconds"], 1)) for row in shown], triton=True)
+
+
+def of_fp8(found: dict) -> str:
+    ways = {"E4M3": "E4M3", "x scaled, eager": "E4M3, x scaled each time",
+            "x scaled, compiled": "E4M3, x scaled each time, compiled"}
+    made = []
+    for side in dict.fromkeys(row["side"] for row in found["rows"]):
+        took = {row["way"]: row["seconds"] for row in found["rows"] if row["side"] == side}
+        each = ((_micro(took[way]), f"{took['bf16'] / took[way]:.2f}") if way in took else ("", "") for way in ways.values())
+        made.append((f"{side:,}", _micro(took["bf16"]), *itertools.chain(*each)))
+    head = ["side", "bf16", *itertools.chain(*((way, "ratio") for way in ways))]
+    return pages.table(found, head, made)
+
+
+def of_sparse(found: dict) -> str:
+    """bfloat16, PyTorch's default library: its kernel alone, and called."""
+    rows, made = [row for row in found["rows"] if row.get("format") == "bfloat16"], []
+    for side in dict.fromkeys(row["side"] for row in rows):
+        dense, sparse = (next(row for row in rows if (row["side"], row["way"]) == (side, way)) for way in ("dense", "cusparselt"))
+        times = sum(one[1] for one in sparse["kernels"]), sparse["seconds"]
+        each = itertools.chain(*((_micro(took), f"{dense['seconds'] / took:.2f}") for took in times))
+        made.append((f"{side:,}", _micro(dense["seconds"]), *each, _micro(sparse["host"])))
+    return pages.table(found, ["side", "dense", "2:4, its kernels", "ratio", "2:4, as called", "ratio", "host per call"], made)
+
+
+def of_captured(found: dict) -> str:
+    took = {(row["side"], row["way"]): row["graph"] for row in found["rows"]}
+    return pages.table(found, ["side, in a CUDA graph", "dense", "2:4", "ratio"], [
+        (f"{side:,}", *map(_micro, (took[side, "dense"], took[side, way])), f"{took[side, 'dense'] / took[side, way]:.2f}")
+        for side, way in took if way != "dense"])
+
+
+def of_folding(found: dict) -> str:
+    took = {(row["batch"], row["way"]): row for row in found["rows"] if row["what"] == "resnet50"}
+    made = []
+    for batch in dict.fromkeys(batch for batch, _ in took):
+        each = [(took[batch, "as trained"][by], took[batch, "folded"][by]) for by in ("seconds", "graph")]
+        made.append((str(batch), *itertools.chain(*((_milli(one), _milli(two), f"{one / two:.2f}") for one, two in each))))
+    head = ["images", "as trained", "folded", "ratio", "in a CUDA graph, as trained", "folded", "ratio"]
+    return pages.table(found, head, made)
+
+
+def of_exported(found: dict) -> str:
+    return pages.table(found, ["resnet50, 256 images", "took", "host per call", "export took", "file"], [
+        (row["way"], _milli(row["seconds"]), _micro(row["host"]), f"{row['export']:.0f} s", f"{row['file_bytes'] / 1e6:.0f} MB")
+        for row in found["rows"]])
+
+
+def _micro(seconds: float, digits: int = 0) -> str:
+    return f"{seconds * 1e6:,.{digits}f} µs"
+
+
+def _milli(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms"
+
+
+TABLES = {"int8": of_int8, "fp8": of_fp8, "sparse": of_sparse, "captured": of_captured, "folding": of_folding,
+          "exported": of_exported}
+
+
+def page(text: str, folder: Path) -> str:
+    return pages.rebuilt(text, folder, {f"quantize_{part}": (f"quantize_{part}", table) for part, table in TABLES.items()})
 
 
 # ---------------------------------------------------------------------------------------------------------------- helpers
@@ -353,7 +433,11 @@ def main(argv=None) -> int:
     parser.add_argument("--device", choices=["cpu", "cuda"], help="(the GPU, where there is one)")
     parser.add_argument("--tiny", action="store_true", help="small sizes, to try it out; keep them elsewhere (--out)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where to keep what was measured (%(default)s)")
+    parser.add_argument("--page", action="store_true", help="write the tables of docs/day3.md again, and measure nothing")
     args = parser.parse_args(argv)
+    if args.page:
+        PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), args.out), encoding="utf-8")
+        return 0
     if unknown := [name for name in args.parts if name not in PARTS]:
         parser.error(f"there is no part {unknown[0]!r}: {suggest.hint(unknown[0], PARTS)}Expected are {', '.join(PARTS)}")
     import torch

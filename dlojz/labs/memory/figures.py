@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import inspect
+import json
 import math
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from . import leaks
 
 TECHNIQUES = {
     "as it is": "", "products kept": " --checkpoint-activations products", "blocks recomputed": " --checkpoint-activations",
-    "loss in 8 parts": " --chunked-loss 8", "both": " --checkpoint-activations --chunked-loss 8", "LoRA, rank 16": " --lora 16"}
+    "loss in 8 parts": " --chunked-loss 8", "both": " --checkpoint-activations --chunked-loss 8", "LoRA, rank 16": " --lora 16",
+    "both, states in 8 bits": " --checkpoint-activations --chunked-loss 8 --optimizer adamw8",
+    "both, all in bf16": " --checkpoint-activations --chunked-loss 8 --weights bf16 --optimizer adamw16"}
 
 
 def command() -> str:
@@ -129,19 +132,13 @@ def budget(parameters: float, tokens: float | None = None, gpu: str = "H100", mf
     return View(title, page.listed(title, rows), lambda: page.headline(title) + page.rows(rows))
 
 
-# docs/day4.md, section "What each technique brings": GB at the peak and ms of a step, 124 million parameters, bf16, one H200.
-MEASURED: dict[str, tuple[float, float]] = {
-    "as it is": (18.00, 57), "products kept": (15.30, 88), "blocks recomputed": (11.88, 80), "loss in 8 parts": (9.45, 68),
-    "both": (3.32, 91), "LoRA, rank 16": (17.01, 65)}
-COUNTED = {"as it is": 17.92, "products kept": 15.23, "blocks recomputed": 11.80, "loss in 8 parts": 9.36, "both": 3.25,
-           "LoRA, rank 16": 16.93}
-
-
 def recorded() -> View:
     """What the techniques bring at a size that is too large for most laptops: counted, and measured on an H200."""
+    file = paths.share("docs", "results") / "memory-1x-nvidia-h200.json"
+    found = json.loads(file.read_text(encoding="utf-8"))
     head = ["technique", "GB counted", "GB measured", "ms per step"]
-    rows = [[name, f"{size:.2f}", f"{MEASURED[name][0]:.2f}", f"{MEASURED[name][1]:.0f}"]
-            for name, size in COUNTED.items()]
+    rows = [[row["name"], f"{row['predicted'] / 1e9:.2f}", f"{row['bytes'] / 1e9:.2f}", f"{row['step_ms']:.0f}"]
+            for row in found["techniques"] if "predicted" in row]
     title = "124 million parameters, 16 rows of 1,024 tokens, vocabulary 50,304, bf16, not compiled"
     return View(title, page.table(head, rows), lambda: page.headline(title) + page.table_html(head, rows))
 
