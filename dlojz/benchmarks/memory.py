@@ -222,9 +222,12 @@ def page(text: str, folder: Path) -> str:
     return pages.rebuilt(text, folder, {name: ("memory-1x", table) for name, table in tables.items()})
 
 
+PARTS = ("measure", "techniques", "learning", "snapshot", "predict")
+
+
 def main(argv=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dlojz.benchmarks.memory", description=__doc__.split("\n")[0])
-    parser.add_argument("parts", nargs="*", choices=["measure", "techniques", "learning", "snapshot", "predict"])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where results are kept (%(default)s)")
     parser.add_argument("--tiny", action="store_true", help="the smallest models, to try this script")
     parser.add_argument("--page", action="store_true", help="write the tables of docs/day4.md again, and measure nothing")
@@ -232,8 +235,8 @@ def main(argv=None) -> int:
     if args.page:
         PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), args.out), encoding="utf-8")
         return 0
-    if not args.parts:
-        parser.error("name a part: measure, techniques, learning, snapshot or predict")
+    if not args.parts or set(args.parts) - set(PARTS):
+        parser.error(f"name some of {', '.join(PARTS)}")
     sys.path.insert(0, str(paths.PACKAGE / "reference"))
     name = (torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu").lower().replace(" ", "-")
     file = args.out / f"memory-1x-{name}.json"
