@@ -253,7 +253,7 @@ def of_fp8(found: dict) -> str:
             times = (f"{one['step_ms']:.1f}", f"{two['step_ms']:.1f}", f"{one['step_ms'] / two['step_ms']:.2f}")
             made.append((what, *times, *losses))
     head = ["training", "ms per step, bf16", "FP8", "times as fast", "loss, bf16", "FP8"]
-    return pages.table(found, head, made)
+    return pages.table(found, head, made) if made else "Not measured yet.\n"
 
 
 def page(text: str, folder: Path) -> str:
