@@ -261,8 +261,7 @@ def test_the_hardware_is_measured_with_small_sizes(tmp_path, capsys):
 def test_the_page_on_ways_of_splitting_says_what_is_kept():
     text = parallel.PAGE.read_text()
     assert parallel.page(text, day2.RESULTS) == text, "python -m dlojz.benchmarks.parallel --page"
-    assert {parallel.PREFIX + part for part in parallel.PARTS} == {
-        suite for _, suite, _ in day2.MARK.findall(text) if suite.startswith(parallel.PREFIX)}
+    assert {parallel.PREFIX + part for part in parallel.PARTS} <= {suite for _, suite, _ in day2.MARK.findall(text)}
 
 
 @pytest.mark.slow

@@ -253,7 +253,7 @@ def of_fp8(found: dict) -> str:
             times = (f"{one['step_ms']:.1f}", f"{two['step_ms']:.1f}", f"{one['step_ms'] / two['step_ms']:.2f}")
             made.append((what, *times, *losses))
     head = ["training", "ms per step, bf16", "FP8", "times as fast", "loss, bf16", "FP8"]
-    return pages.table(found, head, made) if made else ""
+    return pages.table(found, head, made) if made else "Not measured yet.\n"
 
 
 def page(text: str, folder: Path) -> str:
@@ -318,7 +318,7 @@ def keep(rows: dict, args) -> Path:
     name = (hardware.get("gpu") or f"{hardware['cores_allowed']} cores").lower().replace(" ", "-")
     args.out.mkdir(parents=True, exist_ok=True)
     file = args.out / f"language-1x-{name}.json"
-    asked = {name: getattr(args, name) for name in ("model", "length", "vocabulary", "steps")} | {"rows_per_step": args.rows}
+    asked = {name: getattr(args, name) for name in ("model", "length", "vocabulary", "steps")} | {"batch_size": args.rows}
     head = {"date": time.strftime("%Y-%m-%d", time.gmtime()), **asked, "machine": hardware, "versions": told["versions"]}
     said = ",\n".join(f"  {json.dumps(name)}: {json.dumps(_rounded(asdict(VARIANTS[name]) | row))}" for name, row in rows.items())
     file.write_text(json.dumps(head, indent=1).removesuffix("\n}") + ',\n "rows": {\n' + said + "\n }\n}\n")
