@@ -54,6 +54,7 @@ def measure(part: str, switches: str, processes: int, device: str, limit: float)
         except subprocess.TimeoutExpired:
             error = f"not done after {limit:g} s"
         record = records.read(folder)
+        error = next((one["message"] for one in record.events if one["event"] == "error"), error)
     rows = [{name: value for name, value in event.items() if name not in ("event", "time", "part", *LONG)}
             for event in record.events if event["event"] == "row"]
     start = record.start or {}
