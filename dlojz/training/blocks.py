@@ -275,17 +275,5 @@ def _real():
     return triton
 
 
-def described(tensor, block):
-    """``tensor``, of two dimensions, as what loads and stores blocks of this size by itself. None where there is no such thing:
-    without a GPU, on one older than Hopper, with Triton before 3.4."""
-    if not compiles() or torch.cuda.get_device_capability() < (9, 0):
-        return None
-    try:
-        from triton.tools.tensor_descriptor import TensorDescriptor
-    except ImportError:
-        return None
-    return TensorDescriptor.from_tensor(tensor, block)
-
-
 triton = _real() or types.SimpleNamespace(jit=Kernel, cdiv=cdiv, next_power_of_2=next_power_of_2)
 tl = triton.language if hasattr(triton, "language") else _language
