@@ -122,6 +122,18 @@ def parser() -> Parser:
     verb.add_argument("--html", metavar="FILE", help="write one HTML file, which opens offline, instead of text")
     verb.set_defaults(run=report)
 
+    verb = verbs.add_parser("audit", usage="dlojz audit [OPTIONS] SCRIPT.py [ARGS]",
+                            help="run any training script for a few steps: which techniques it uses, lacks, has got wrong",
+                            description="Run any PyTorch training script, unchanged, for a few steps, and say of each technique "
+                                        "of the course: used, not used, used wrongly, not applicable, could not be seen. "
+                                        "Exit code 0: nothing is used wrongly, 1: something is, 2: the script could not be run.")
+    verb.add_argument("--updates", type=int, default=12, metavar="N", help="stop after N updates of weights (default: 12)")
+    verb.add_argument("--seconds", type=float, default=110.0, metavar="S", help="stop after S seconds (default: 110)")
+    verb.add_argument("--json", action="store_true", help="all findings, for programs")
+    verb.add_argument("--html", metavar="FILE", help="write them as a page instead")
+    verb.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT.py [ARGS]", help="the script, and what is for it")
+    verb.set_defaults(run=audit)
+
     verb = verbs.add_parser("doctor", help="look at this machine, its software and its surroundings: what is broken, what to do")
     verb.add_argument("--json", action="store_true", help="all findings with their numbers, for programs")
     verb.add_argument("--warm", action="store_true", help="let torch.compile do its slow first use now (a minute or so)")
@@ -375,6 +387,20 @@ def report(args) -> int:
 
     page = views.report(*args.jobs, against=args.against)
     return _print(f"The report is {page.save(args.html)}" if args.html else page)
+
+
+def audit(args) -> int:
+    from .labs.audit import audit
+
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise UsageError("name a script, such as: dlojz audit train.py --epochs 1")
+    found = audit(command[0], command[1:], args.updates, args.seconds)
+    if args.html:
+        say(f"The audit is {found.view().save(args.html)}")
+    else:
+        say(found.json() if args.json else found.view().text)
+    return found.code
 
 
 def doctor(args) -> int:

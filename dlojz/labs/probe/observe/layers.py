@@ -3,7 +3,8 @@
 ``model``      a forward pass begins: training, grad, kind, inputs (tensors, each with a mark, the fingerprint of its numbers),
                parameters ({dtype: how many}), devices ({device: how many}), weights ({name: memory format} of those with 4
                dimensions), frozen (how many parameters have requires_grad=False), gpu (the current one). In the first pass
-               values, the fingerprint of all weights and buffers, and settings ({a layer, as print(model) shows it: how many})
+               values, the fingerprint of all weights and buffers, and settings ({a layer, as print(model) shows it: how many}).
+               With the option ``marks=False`` there are no fingerprints, which a model of any size may not have the memory for
 ``model.end``  it is over: output
 ``layer``      a module without children: name, kind, input, output, computes (the dtype of what its operation is given: below
                autocast, so that it may be another one than that of the input)
@@ -64,6 +65,7 @@ class Observer:
         self.computing: list[str | None] = []  # of each layer that we are in: the dtype it computes in
         self.losing = 0  # calls of loss functions that we are in: one may call another
         self.added: str | None = None  # the dtype of what the latest operation was given, in one
+        self.marks = options.get("marks", True)
         self.passes = Counter()
 
     def install(self):
@@ -83,7 +85,7 @@ class Observer:
         with self.log.silence():
             found = {"dtype": dtype_of(value), "device": self.log.place(value), "shape": list(value.shape),
                      "format": memory_format(value)}
-            return found | {"mark": fingerprint([value])} if mark else found
+            return found | {"mark": fingerprint([value])} if mark and self.marks else found
 
     def weights(self, named) -> dict:
         with self.log.silence():
@@ -125,7 +127,7 @@ class Observer:
         with log.silence():
             everything = [*parameters.values(), *module.buffers()]
             dtypes, devices = Counter(map(dtype_of, parameters.values())), Counter(map(log.place, everything))
-            first = {"values": fingerprint(everything),
+            first = {"values": fingerprint(everything if self.marks else ()),
                      "settings": Counter(str(child) for child in module.modules() if next(child.children(), None) is None)
                      } if training and self.passes[True] == 1 else {}
             gpu = torch.cuda.current_device() if torch.cuda.is_available() else None

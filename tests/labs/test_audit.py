@@ -1,0 +1,190 @@
+"""The audit on scripts that are right, on the same with planted faults, and on those of libraries: what it says of each.
+
+The verdicts are those of somebody who has read the scripts; where there is no GPU, what only a GPU would show is not seen.
+"""
+
+import contextlib
+import importlib.util
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from patience import LIMIT, patient
+
+from dlojz import cli
+from dlojz.labs import audit, catalogue
+from dlojz.labs.audit import folder, judge
+from dlojz.labs.audit.judge import NOT_APPLICABLE, NOT_USED, UNSEEN, USED, WRONG
+from dlojz.labs.probe.facts import Event
+
+SCRIPTS = Path(__file__).with_name("audited")
+GPU_ONLY = ("mixed precision", "TF32", "channels-last", "torch.compile", "no waits in the step", "fused optimizer",
+            "loader workers", "pinned memory")
+FINE = {"gradients cleared once per update": USED, "losses kept without their graphs": USED}
+RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
+    "classify.py": {"validation without gradients": USED, "train mode in training": USED, "schedule after the update": USED,
+                    "no decay of norms and biases": NOT_USED},
+    "scaled.py": {"validation without gradients": UNSEEN, "clipping after unscaling": USED, "schedule after the update": USED,
+                  "backward pass outside of autocast": USED, "another order in each epoch": USED, "mixed precision": USED,
+                  "no decay of norms and biases": USED, "fused optimizer": USED, "loader workers": USED,
+                  "channels-last": NOT_APPLICABLE},
+    "adversarial.py": {"validation without gradients": UNSEEN, "train mode in training": NOT_APPLICABLE,
+                       "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE, "pinned memory": NOT_APPLICABLE},
+    "words.py": {"validation without gradients": USED, "train mode in training": USED, "TF32": USED, "torch.compile": USED,
+                 "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE, "pinned memory": NOT_APPLICABLE},
+    "with_trainer.py": {"validation without gradients": USED, "train mode in training": USED, "schedule after the update": USED,
+                        "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": NOT_APPLICABLE,
+                        "no decay of norms and biases": USED},
+    "with_accelerate.py": {"validation without gradients": USED, "train mode in training": USED, "mixed precision": USED,
+                           "schedule after the update": USED, "backward pass outside of autocast": USED,
+                           "channels-last": NOT_APPLICABLE, "no decay of norms and biases": NOT_USED},
+    "with_lightning.py": {"validation without gradients": USED, "train mode in training": USED, "schedule after the update": USED,
+                          "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": NOT_APPLICABLE},
+    "with_timm.py": {"validation without gradients": USED, "train mode in training": USED, "clipping after unscaling": USED,
+                     "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": USED,
+                     "fused optimizer": NOT_APPLICABLE, "no decay of norms and biases": USED},
+}
+NEEDS = {"with_trainer.py": "transformers", "with_accelerate.py": "accelerate", "with_lightning.py": "lightning",
+         "with_timm.py": "timm"}
+FAULTS = {  # by script: what is changed in it, and what becomes of the verdicts, with the text of the line that is named
+    "never cleared, graphs kept": ("classify.py", {
+        "        optimizer.zero_grad()\n": "", "running += loss.detach()": "running += loss",
+        "        scheduler.step()\n": "        print(loss.item())\n",
+        "    with torch.no_grad():\n": "    with torch.enable_grad():\n"},
+        {"gradients cleared once per update": (WRONG, "optimizer.step()"),
+         "losses kept without their graphs": (WRONG, "loss.backward()"),
+         "validation without gradients": (WRONG, "loss_of(model(images), labels).item()"), "no waits in the step": (NOT_USED, "print(loss.item())"),
+         "schedule after the update": (NOT_APPLICABLE, "")}),
+    "cleared too early": ("classify.py", {
+        "        optimizer.zero_grad()\n": "", "        optimizer.step()\n        scheduler.step()\n":
+        "        optimizer.zero_grad()\n        scheduler.step()\n        optimizer.step()\n",
+        "running += loss.detach()": "kept.append(loss)", "lr=1e-3": "lr=1e-3, foreach=False",
+        "    model.train()\n": "    epoch or model.train()\n"},
+        {"gradients cleared once per update": (WRONG, "optimizer.step()"), "train mode in training": (WRONG, "optimizer.step()"),
+         "losses kept without their graphs": (WRONG, "loss.backward()"),
+         "schedule after the update": (WRONG, "scheduler.step()"), "fused optimizer": (NOT_USED, "optimizer.step()")}),
+    "clipped while scaled": ("scaled.py", {
+        "        scaler.unscale_(optimizer)\n": "", "    sampler.set_epoch(epoch)\n": "",
+        "        scaler.scale(loss).backward()\n": "            scaler.scale(loss).backward()\n"},
+        {"clipping after unscaling": (WRONG, "clip_grad_norm_"), "backward pass outside of autocast": (WRONG, ".backward()"),
+         "another order in each epoch": (WRONG, "DataLoader(")}),
+}
+
+
+def ran(script: Path, monkeypatch, tmp_path, *arguments: str) -> audit.Audit:
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return audit.audit(script, arguments, seconds=patient(60))
+
+
+def expected(script: str) -> dict:
+    return {name: UNSEEN if name in GPU_ONLY else NOT_APPLICABLE for name in judge.TECHNIQUES} | FINE | RIGHT[script]
+
+
+@pytest.mark.parametrize("script", RIGHT)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the verdicts are those of a machine without a GPU")
+def test_right_scripts(script, monkeypatch, tmp_path):
+    if script in NEEDS and importlib.util.find_spec(NEEDS[script]) is None:
+        pytest.skip(f"{NEEDS[script]} is not installed")
+    found = ran(SCRIPTS / script, monkeypatch, tmp_path)
+    assert found.ran, found.ended
+    assert {one.technique: one.verdict for one in found.findings} == expected(script), found.view().text
+    assert found.code == 0 and not found.left and not list((tmp_path / "work").iterdir())
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the verdicts are those of a machine without a GPU")
+def test_planted_faults(fault, monkeypatch, tmp_path):
+    name, changes, verdicts = FAULTS[fault]
+    text = (SCRIPTS / name).read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new, 1)
+    script = tmp_path / name
+    script.write_text(text)
+    found = ran(script, monkeypatch, tmp_path)
+    assert found.ran, found.ended
+    by_name = {one.technique: one for one in found.findings}
+    wanted = expected(name) | {technique: verdict for technique, (verdict, _) in verdicts.items()}
+    assert {technique: one.verdict for technique, one in by_name.items()} == wanted, found.view().text
+    lines = text.splitlines()
+    for technique, (_, of_line) in verdicts.items():
+        assert not of_line or of_line in lines[by_name[technique].line - 1], by_name[technique]
+    assert found.code == 1
+
+
+def test_losses_are_the_same_to_the_last_bit(monkeypatch, tmp_path):
+    script, (alone, watched) = SCRIPTS / "classify.py", (tmp_path / "alone.txt", tmp_path / "watched.txt")
+    found = ran(script, monkeypatch, tmp_path, str(watched))
+    subprocess.run([sys.executable, script, alone], check=True, timeout=LIMIT, cwd=tmp_path)
+    ours, theirs = watched.read_text().split(), alone.read_text().split()
+    assert len(ours) == 11 and len(set(ours)) == 11  # the audit ends within the 12th update
+    assert ours[:6] == theirs[:6]  # then the first epoch was ended
+    assert found.left == [str(watched)] and "still there" in found.view().text
+
+
+ENDS = {
+    "arguments": ("import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('data')\nparser.parse_args()",
+                  "It needs arguments"),
+    "network": ("import urllib.error\nraise urllib.error.URLError('no host')", "It needs a network"),
+    "data": ("open('images.bin')", "It needs data that is not there"),
+    "package": ("import a_package_that_nobody_has", "Install the package"),
+    "nothing": ("print('hello')", "ended by itself before its first update"),
+}
+
+
+def test_a_script_that_cannot_be_run(monkeypatch, tmp_path, capsys):
+    """The first in a process; what the others leave, as facts."""
+    script = tmp_path / "needs.py"
+    script.write_text(ENDS["arguments"][0])
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["audit", "--json", str(script)]) == 2
+    said = json.loads(capsys.readouterr().out)
+    assert said["code"] == 2 and not said["ran"] and ENDS["arguments"][1] in said["ended"] and "data" in said["ended"]
+    assert cli.main(["audit", "nobody.py"]) == 2 and "no script nobody.py" in capsys.readouterr().err
+    assert cli.main(["audit", "--updates", "3", str(script)]) == 2
+
+
+@pytest.mark.parametrize("kind", ["network", "data", "package"])
+def test_says_what_a_script_lacks(kind):
+    with pytest.raises(Exception) as caught, contextlib.redirect_stdout(io.StringIO()):
+        exec(ENDS[kind][0])
+    events = [Event(what="error", line=3, file="a.py", kind=type(caught.value).__name__, message=str(caught.value), step=0,
+                    kinds=[one.__name__ for one in type(caught.value).__mro__], frames=["a.py"]), Event(what="end", code=1)]
+    found = audit._audit("a.py", events, 1, "", 9.0, "/own")
+    assert ENDS[kind][1] in found.ended and "a.py:3" in found.ended and found.code == 2 and not found.findings
+
+
+def test_ends_are_told_apart():
+    assert ENDS["nothing"][1] in audit._audit("a.py", [Event(what="end", code=0)], 0, "", 9.0, "/own").ended
+    assert "9 seconds were over" in audit._audit("a.py", [], None, "", 9.0, "/own").ended
+    assert "code -11" in audit._audit("a.py", [], -11, "", 9.0, "/own").ended
+
+
+def test_its_folder_reads_what_is_there_and_keeps_what_is_written(tmp_path):
+    """Links become files of their own before they are written to; folders above are there, too."""
+    here, beside = tmp_path / "a" / "here", tmp_path / "a" / "data"
+    (here / "deep").mkdir(parents=True)
+    beside.mkdir()
+    for file in (here / "old.txt", here / "deep" / "old.txt", beside / "read.txt"):
+        file.write_text("as it was")
+    own = folder.stand_in(here, tmp_path / "own")
+    assert (own / ".." / "data" / "read.txt").read_text() == "as it was"
+    for file in ("old.txt", "deep/old.txt"):
+        folder.own(own / file, str(tmp_path / "own"))
+        with open(own / file, "a") as opened:
+            opened.write(", and more")
+        assert (own / file).read_text() == "as it was, and more" and (here / file).read_text() == "as it was"
+
+
+def test_a_page_and_labs_that_exist(tmp_path):
+    findings = judge.judge([Event(what="flags", products="highest", gpu=True, cores=2)])
+    assert {one.lab for one in findings} <= set(catalogue.names())
+    assert next(one for one in findings if one.technique == "TF32").verdict == NOT_USED
+    file = audit.Audit("a.py", findings, "It ended.", True, 9, False, []).view().save(tmp_path / "audit.html")
+    assert "could not be seen" in file.read_text() and "2.4" in file.read_text()
