@@ -67,21 +67,26 @@ class Audit:
         cells = [[one.technique, one.verdict, one.place, one.lab] for one in shown]
         text, html = [title, *said], page.headline(title) + "".join(map(page.quiet, said))
         for verdict in judge.VERDICTS[:-1]:
-            several = [one for one in shown if one.verdict == verdict]
+            several = [one for one in shown if one.verdict == verdict and one.evidence != judge.NO_GPU]
             if several:
                 text += ["", f"{verdict.capitalize()}"]
                 text += [line for one in several for line in (
                     f"  {one.technique}" + (f"  ({one.place})" if one.place else ""), f"    {one.evidence}",
-                    *([f"    It brought {one.brings}. dlojz lab: {one.lab}"] if one.brings else
-                      [f"    dlojz lab: {one.lab}"] if verdict in judge.VERDICTS[:2] else []))]
+                    *([f"    {' '.join(self._more(one))}"] if verdict != judge.USED else []))]
         if shown:
-            evidence = [(f"{one.technique}: {one.verdict}", one.evidence + (f" It brought {one.brings}." if one.brings else ""))
-                        for one in shown]
+            evidence = [(f"{one.technique}: {one.verdict}", " ".join([one.evidence, *self._more(one)[:-1]])) for one in shown]
             html += page.table_html(head, cells) + page.rows(evidence)
+        if hidden := [one for one in shown if one.evidence == judge.NO_GPU]:
+            text += ["", judge.NO_GPU]
+            text += [f"  {one.technique}{f'  ({one.place})' if one.place else ''}: {' '.join(self._more(one))}" for one in hidden]
         if rest:
             text += ["", f"Not applicable: {rest}"]
             html += page.quiet(f"Not applicable: {rest}")
         return View(title, "\n".join(text), html)
+
+    @staticmethod
+    def _more(one: judge.Finding) -> list[str]:
+        return [*([f"Where we measured it, it brought {one.brings}."] if one.brings else []), f"Lab: {one.lab}."]
 
 
 def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDATES, seconds: float = SECONDS) -> Audit:
@@ -92,7 +97,7 @@ def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDA
         raise UsageError(f"there is no script {script}")
     if updates < 8:
         raise UsageError(f"--updates {updates}: a pattern shows in 8 updates or more; the default is {UPDATES}")
-    with tempfile.TemporaryDirectory(prefix="dlojz-audit-", ignore_cleanup_errors=True) as own:
+    with tempfile.TemporaryDirectory(prefix=folder.PREFIX, ignore_cleanup_errors=True) as own:
         own = Path(own).resolve()
         cwd = folder.stand_in(Path.cwd(), own / "above")
         (own / "tmp").mkdir()

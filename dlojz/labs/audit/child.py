@@ -5,7 +5,7 @@
                  after the backward pass, and are zero or missing now), training (the model's mode)
 ``scaling``      a call of a gradient scaler, enabled or not: call, enabled, asked (whether it was made to be enabled)
 ``clipping``     gradients are clipped, by norm or by value
-``stepped``      a learning rate schedule is stepped: kind
+``scheduled`` ``stepped``  a learning rate schedule is made, is stepped: kind
 ``read``         a value that belongs to a graph is read by the host: how
 ``cut``          a pass over a loader was ended early
 ``wrote``        a file outside of the audit's own folder was opened to be written: path
@@ -151,9 +151,9 @@ class Watch:
         settings = [{"decay": float(group.get("weight_decay") or 0), "foreach": group.get("foreach"), "fused": group.get("fused"),
                      "flat": sum(p.dim() < 2 for p in group["params"]), "of": len(group["params"])}
                     for group in optimizer.param_groups]
-        self.log.note("passed", number=self.number, which=list(self.watched).index(id(optimizer)), groups=settings, alive=alive,
-                      optimizer=type(optimizer).__name__, has_fused="fused" in optimizer.defaults, passes=max(0, len(self.marks) - 2),
-                      training=getattr(self.log.model, "training", None), **was)
+        self.log.note("passed", number=self.number, which=list(self.watched).index(id(optimizer)), groups=settings,
+                      optimizer=type(optimizer).__name__, has_fused="fused" in optimizer.defaults, alive=alive,
+                      passes=max(0, len(self.marks) - 2), training=getattr(self.log.model, "training", None), **was)
         if enough:
             self.log.note("enough")
             finish(0)
@@ -189,8 +189,8 @@ class Watch:
             result = original(schedule, *args, **kwargs)
             made = hasattr(schedule, "_dlojz_audited")  # the first step is the one of its __init__
             schedule._dlojz_audited = True
-            if made and not self.log.quiet:
-                self.log.note("stepped", kind=type(schedule).__name__)
+            if not self.log.quiet:
+                self.log.note("stepped" if made else "scheduled", kind=type(schedule).__name__)
             return result
 
         return step

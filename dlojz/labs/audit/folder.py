@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+PREFIX = "dlojz-audit-"
 MOST = 4000  # entries; what is below comes whole, as one link
 ABOVE = 3  # folders, for scripts that read ../data
 
@@ -30,7 +31,7 @@ def stand_in(source: Path, target: Path) -> Path:
 def _link_all(source: Path, target: Path, but: str) -> None:
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(source))[:MOST]:
-            if entry.name != but:
+            if entry.name != but and not entry.name.startswith(PREFIX):
                 (target / entry.name).symlink_to(entry.path)
 
 
@@ -46,6 +47,8 @@ def mirror(source: Path, target: Path) -> None:
             continue
         left -= len(entries)
         for entry in entries:
+            if entry.name.startswith(PREFIX):  # one of ours, perhaps the one that is being made
+                continue
             if left > 0 and entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
                 (there / entry.name).mkdir()
                 waiting.append((here / entry.name, there / entry.name))

@@ -158,7 +158,8 @@ def clips(seen: Seen) -> tuple:
 def schedules(seen: Seen) -> tuple:
     stepped = seen.all("stepped")
     if not stepped:
-        return NOT_APPLICABLE, "No schedule of torch was stepped in this run."
+        return (UNSEEN, "The schedule was not stepped in this run.") if seen.all("scheduled") else (
+            NOT_APPLICABLE, "No schedule of torch.")
     early, skipped, state = [], [], ""
     for event in seen.all("model", "backward", "stepped", "scaling", "passed"):
         if event.what == "stepped":
