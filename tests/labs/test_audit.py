@@ -32,7 +32,7 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
                   "backward pass outside of autocast": USED, "another order in each epoch": USED, "mixed precision": USED,
                   "no decay of norms and biases": USED, "fused optimizer": USED, "loader workers": USED,
                   "channels-last": NOT_APPLICABLE},
-    "adversarial.py": {"validation without gradients": UNSEEN, "train mode in training": NOT_APPLICABLE,
+    "adversarial.py": {"validation without gradients": UNSEEN, "train mode in training": USED,
                        "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE, "pinned memory": NOT_APPLICABLE},
     "words.py": {"validation without gradients": USED, "train mode in training": USED, "TF32": USED, "torch.compile": USED,
                  "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE, "pinned memory": NOT_APPLICABLE},
@@ -189,7 +189,10 @@ def test_its_folder_reads_what_is_there_and_keeps_what_is_written(tmp_path):
 
 
 def test_a_page_and_labs_that_exist(tmp_path):
-    findings = judge.judge([Event(what="flags", products="highest", gpu=True, cores=2)])
+    model = {"kind": "Net", "grad": True, "parameters": {"float32": 2}, "weights": {}, "settings": {}, "frozen": 0}
+    events = [Event(what="flags", products="highest", gpu=True, cores=2)]
+    events.append(Event(what="model", training=True, devices={"cuda:0": 2}, step=1, line=1, file="a.py", **model))
+    findings = judge.judge(events)
     assert {one.lab for one in findings} <= set(catalogue.labs())
     assert next(one for one in findings if one.technique == "TF32").verdict == NOT_USED
     file = audit.Audit("a.py", findings, "It ended.", True, 9, False, []).view().save(tmp_path / "audit.html")

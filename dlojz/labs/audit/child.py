@@ -162,9 +162,8 @@ class Watch:
         return sum(mark() is not None for mark in self.marks[:-2])
 
     def flags(self) -> None:
-        with self.log.silence():
-            self.log.note("flags", products=told.float32_products(), gpu=torch.cuda.is_available(),
-                          cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        self.log.note("flags", products=told.float32_products(), gpu=torch.cuda.is_available(), cores=cores)
 
     # ------------------------------------------------------------------------------------------------ scalers, schedules
     def noting_made(self, original):

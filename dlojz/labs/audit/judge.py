@@ -12,7 +12,7 @@ from .. import cheatsheet
 USED, NOT_USED, WRONG = "used", "not used", "used wrongly"
 NOT_APPLICABLE, UNSEEN = "not applicable", "could not be seen"
 VERDICTS = (WRONG, NOT_USED, UNSEEN, USED, NOT_APPLICABLE)  # in this order they are shown
-NO_GPU = "Not in this run, which had no GPU: a script may do it on a GPU only."
+NO_GPU = "Not in this run, which used no GPU: a script may do it on a GPU only."
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Seen:
         self.events = events
         self.updates = self.all("passed")
         flags = self.first("flags")
-        self.gpu = bool(flags and flags.gpu)
+        model = self.training()
+        self.gpu = bool(flags and flags.gpu and model and any(place.startswith("cuda") for place in model.devices))
         self.tf32 = bool(flags) and flags.products not in ("highest", "ieee", "none")
         self.cores = flags.cores if flags else 0
 
@@ -128,8 +129,8 @@ def trains(seen: Seen) -> tuple:
         return WRONG, ("After a validation the model was trained in eval mode: without dropout, and with the statistics of batch "
                        "norm as they were. Call model.train() at the start of each epoch."), seen.updates[-1]
     returned = any(not before.training and after.training for before, after in zip(seen.all("model"), seen.all("model")[1:]))
-    return (USED, "The model was trained in train mode, also after a validation.") if returned else (
-        UNSEEN, "This run came to no training after a validation.")
+    return (USED, "The model was trained in train mode, also after it had been in eval mode.") if returned else (
+        UNSEEN, "This run came to no training after eval mode.")
 
 
 def clips(seen: Seen) -> tuple:
@@ -261,7 +262,7 @@ def compiles(seen: Seen) -> tuple:
 def waits(seen: Seen) -> tuple:
     steps: dict[tuple, set] = {}
     for event in seen.all("read", "sync"):
-        if event.line:
+        if event.line and event.by == "own":  # a scaler has to read whether gradients are finite
             steps.setdefault((event.file, event.line), set()).add(event.step)
     most = max(Counter(update.which for update in seen.updates).values(), default=0)  # the last one may have ended the run
     always = next((place for place, those in steps.items() if len(those) >= max(3, most - 1)), None)
