@@ -3,6 +3,7 @@
 ``passed``, piled (how many of the looked-at
                  gradients have, since the last update, been added to what that update had used), cleared (how many were not zero
                  after the backward pass, and are zero or missing now), training (the model's mode)
+``back``         a backward pass begins: direct (whether the script itself asks for it, not a library)
 ``scaling``      a call of a gradient scaler, enabled or not: call, enabled, asked (whether it was made to be enabled)
 ``clipping``     gradients are clipped, by norm or by value
 ``scheduled`` ``stepped``  a learning rate schedule is made, is stepped: kind
@@ -32,7 +33,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils.data import dataloader
 
 from ..probe import observe
-from ..probe.log import Log, error
+from ..probe.log import KIT, Log, error
 from ..probe.modes import Calls, Operations
 from ..probe.observe import told
 from . import folder
@@ -93,6 +94,8 @@ class Watch:
                 mark = Mark()
                 root.grad_fn.metadata["dlojz"] = mark
                 self.marks.append(weakref.ref(mark))
+            if not self.log.quiet:
+                self.log.note("back", direct=self.direct())
             stale = {}
             for parameter in self.parameters():
                 gradient = parameter.grad
@@ -110,6 +113,13 @@ class Watch:
                     self.filled.add(number)
 
         return backward
+
+    def direct(self) -> bool:
+        """Whether a line of the script itself asks for the backward pass, not a library that it uses."""
+        frame, torchs = sys._getframe(2), os.path.dirname(torch.__file__)
+        while frame is not None and frame.f_code.co_filename.startswith((torchs, str(KIT))):
+            frame = frame.f_back
+        return frame is not None and self.log.is_own(frame.f_code.co_filename)
 
     def parameters(self):
         return [parameter for several in self.watched.values() for parameter in several]

@@ -125,7 +125,8 @@ def trains(seen: Seen) -> tuple:
     if first is None or not any(word in layer for layer in first.settings for word in ("Dropout", "BatchNorm")):
         return NOT_APPLICABLE, "The model has no layer that works otherwise in training."
     modes = [update.training for update in seen.updates]
-    if True in modes and modes[-2:] == [False, False] and any(not event.training for event in seen.all("model")):
+    if True in modes and modes[-2:] == [False, False] and \
+            any(not event.training and not event.grad for event in seen.all("model")):
         return WRONG, ("After a validation the model was trained in eval mode: without dropout, and with the statistics of batch "
                        "norm as they were. Call model.train() at the start of each epoch."), seen.updates[-1]
     returned = any(not before.training and after.training for before, after in zip(seen.all("model"), seen.all("model")[1:]))
@@ -179,14 +180,20 @@ def schedules(seen: Seen) -> tuple:
     if len(early) > 1:
         return WRONG, ("The schedule was stepped between the backward pass and the update: its first learning rate is never "
                        "used. Call scheduler.step() after optimizer.step()."), early[-1]
-    if skipped:
+    if len(skipped) > 1:  # once it may be the end of an epoch
         return WRONG, (f"The scaler skipped {words.counted(len(skipped), 'update')}, and the schedule went on all the same. "
                        "Step it only where scaler.get_scale() has not become smaller."), skipped[-1]
     return USED, "Stepped after the update.", stepped[-1]
 
 
 def backs(seen: Seen) -> tuple:
-    inside = [event for event in seen.all("backward") if event.autocast]
+    inside, direct = [], False
+    for event in seen.all("back", "backward"):
+        direct = event.direct if event.what == "back" else direct
+        if event.what == "backward" and event.autocast:
+            inside.append(event)
+    if inside and not direct:
+        return UNSEEN, "The backward pass ran inside of autocast, and it is a library that called it.", inside[-1]
     if len(inside) > 1:
         return WRONG, ("The backward pass ran inside of autocast, which PyTorch advises against: it converts once more. "
                        "End the region after the loss."), inside[-1]
