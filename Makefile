@@ -10,11 +10,11 @@ help:
 
 setup: $(VENV)/.lab ## install the kit with Jupyter into .venv; a torch >= 2.6 that is there is kept
 $(VENV)/.lab: pyproject.toml tools/setup.sh
-	PYTHON=$(PYTHON) sh tools/setup.sh $(VENV) lab
+	PYTHON=$(PYTHON) sh tools/setup.sh $(VENV) lab,hpo
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.lab
-	PYTHON=$(PYTHON) sh tools/setup.sh $(VENV) lab,dev
+	PYTHON=$(PYTHON) sh tools/setup.sh $(VENV) lab,hpo,dev
 	@touch $@
 
 course: setup ## a workspace with a measured baseline, then JupyterLab
