@@ -528,6 +528,24 @@ def keep(found: dict, folder: Path) -> Path:
     return file
 
 
+def measure(parts: dict[str, Callable], here, described: Callable[[str, object, list], dict], out: Path) -> int:
+    """These parts, each a function of ``here`` that yields rows. A row is kept at once: what there is before an error, or an end,
+    stays. ``described(part, here, rows)``: what `keep` writes. Returns an exit code, 1 where a part failed."""
+    failed = 0
+    for part, work in parts.items():
+        rows, begun, file = [], time.perf_counter(), None
+        found = described(part, here, rows)
+        try:
+            for row in work(here):
+                rows.append(row)
+                file = keep(found, out)
+        except Exception as error:
+            failed += 1
+            print(f"{part}: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{part}: {len(rows)} rows in {time.perf_counter() - begun:.0f} s, kept in {file}", flush=True)
+    return int(failed > 0)
+
+
 # -------------------------------------------------------------------------------------------------------------- the page
 def table(found: dict) -> str:
     """Of parts that a figure shows, nothing."""

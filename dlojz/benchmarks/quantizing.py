@@ -22,7 +22,7 @@ from statistics import median
 
 from ..system import machine, paths, suggest
 from . import pages
-from .hardware import keep
+from .hardware import measure
 
 RESULTS = paths.PACKAGE.parent / "docs" / "results"
 PAGE = RESULTS.with_name("day3.md")
@@ -443,19 +443,7 @@ def main(argv=None) -> int:
     import torch
 
     here = Here(args.device or ("cuda" if torch.cuda.is_available() else "cpu"), args.tiny)
-    failed = 0
-    for part in args.parts or PARTS:
-        rows, begun, file = [], time.perf_counter(), None
-        found = described(part, here, rows)
-        try:
-            for row in PARTS[part](here):
-                rows.append(row)
-                file = keep(found, args.out)  # what there is before an error, or an end, stays
-        except Exception as error:
-            failed += 1
-            print(f"{part}: {type(error).__name__}: {error}", file=sys.stderr)
-        print(f"{part}: {len(rows)} rows in {time.perf_counter() - begun:.0f} s, kept in {file}", flush=True)
-    return int(failed > 0)
+    return measure({part: PARTS[part] for part in args.parts or PARTS}, here, described, args.out)
 
 
 if __name__ == "__main__":

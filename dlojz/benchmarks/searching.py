@@ -102,6 +102,12 @@ def _kit():
     return __import__("search")
 
 
+def described(part: str, here, rows: list[dict]) -> dict:
+    found = hardware.described(f"hpo_{part}", here, rows)
+    found["versions"]["optuna"] = trials.library().__version__
+    return found
+
+
 def main(argv=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dlojz.benchmarks.searching", description=__doc__.split("\n")[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)} (all)")
@@ -114,20 +120,7 @@ def main(argv=None) -> int:
     import torch
 
     here = Here(args.device or ("cuda" if torch.cuda.is_available() else "cpu"), args.tiny, args.out)
-    failed = 0
-    for part in args.parts or PARTS:
-        rows, begun, file = [], time.perf_counter(), None
-        found = hardware.described(f"hpo_{part}", here, rows)
-        found["versions"]["optuna"] = trials.library().__version__
-        try:
-            for row in PARTS[part](here):
-                rows.append(row)
-                file = hardware.keep(found, args.out)  # what there is before an error, or an end, stays
-        except Exception as error:
-            failed += 1
-            print(f"{part}: {type(error).__name__}: {error}", file=sys.stderr)
-        print(f"{part}: {len(rows)} rows in {time.perf_counter() - begun:.0f} s, kept in {file}", flush=True)
-    return int(failed > 0)
+    return hardware.measure({part: PARTS[part] for part in args.parts or PARTS}, here, described, args.out)
 
 
 if __name__ == "__main__":

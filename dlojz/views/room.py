@@ -28,7 +28,7 @@ def room(folder: str | Path = "") -> View:
 
     Raises UsageError where there is no such folder.
     """
-    where = paths.given(folder, "/work/course/room") if folder else sites.current().folder("room")
+    where = paths.given(folder, "/shared/course/room") if folder else sites.current().folder("room")
     if where is None:
         raise UsageError(f"the site {sites.current().name} has no room: give a folder, or write room = \"FOLDER\" into its file")
     view = look(where)
