@@ -3,7 +3,9 @@
 import json
 import math
 import os
+import signal
 import subprocess
+import sys
 
 import pytest
 import torch
@@ -21,11 +23,13 @@ from dlojz.benchmarks import (
     quantizing,
     runs,
     searching,
+    several,
 )
 from dlojz.labs.memory import figures as memory_figures
 from dlojz.labs.optimizers import updates
 from dlojz.system import paths
 from dlojz.system.errors import UsageError
+from dlojz.training.records import Record
 
 SMALL = ["--model", "resnet18", "--image-size", "32", "--batch-size", "2"]
 
@@ -275,6 +279,83 @@ def test_links_are_measured_and_what_fails_is_said(tmp_path, capsys):
     with pytest.raises(SystemExit):
         parallel.main(["link"])
     assert "did you mean 'links'?" in capsys.readouterr().err
+
+
+def test_the_bubble_of_torchs_own_order_and_of_the_kits():
+    """Two devices, four microbatches: by formula 1/5, interleaved 1/9."""
+    kit = parallel._kit()
+    row = {"bubble": 0.3, "schedule": "1F1B", "chunks": 1, "microbatches": 4, "orders": None}
+    assert parallel.simulated(row, 2)["simulated"] == pytest.approx(1 / 5)
+    orders = [[list(action) for action in kit.interleaved(device, 2, 4)] for device in range(2)]  # as a record has them
+    assert parallel.simulated(row | {"chunks": 2, "orders": orders}, 2)["simulated"] == pytest.approx(1 / 9)
+    assert parallel.simulated({"way": "tensor"}, 2) == {}
+
+
+def test_an_interrupt_keeps_what_was_measured(tmp_path, monkeypatch, capsys):
+    def launched(script, words, *_):
+        event = {"event": "row", "part": "links", "bytes": 256, "seconds": 1e-4}
+        (paths.Path(words[-1]) / "record.jsonl").write_text(json.dumps(event) + "\n")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "launched", launched)
+    assert parallel.main(["links", "tensor", "--device", "cpu", "--out", str(tmp_path)]) == 130
+    [file] = tmp_path.glob("*.json")
+    assert json.loads(file.read_text())["rows"] == [{"bytes": 256, "seconds": 1e-4}]
+
+
+def test_what_a_run_has_started_ends_with_it(tmp_path, monkeypatch):
+    """Also where its processes have sessions of their own, as torchrun's do."""
+    started = []
+
+    def run(command, env, timeout, **_):
+        waits = [sys.executable, "-c", "import time; time.sleep(600)"]
+        started.append(subprocess.Popen(waits, env=env, start_new_session=True))
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(runs.subprocess, "run", run)
+    with pytest.raises(subprocess.TimeoutExpired):
+        runs.launched(tmp_path / "train.py", [], 2, 0.1)
+    assert started[0].wait(60) == -signal.SIGKILL
+
+
+# --- day 4: several GPUs --------------------------------------------------------------------------------------------------
+
+
+def test_the_page_on_several_gpus_says_what_is_kept():
+    text = parallel.PAGE.read_text()
+    assert several.page(text, day2.RESULTS) == text, "python -m dlojz.benchmarks.several --page"
+    assert {several.PREFIX + part for part in several.PARTS} <= {suite for _, suite, _ in day2.MARK.findall(text)}
+
+
+def trained(switches, folder, processes, script, limit):
+    """A run of 100 tokens/s per process, of which the second has 99; 3 billion parameters are too many for copies."""
+    if "3b" in switches and "--shard" not in switches:
+        return Record([{"event": "error", "kind": "out_of_memory", "message": "CUDA out of memory. Tried"}])
+    steps = [{"event": "step", "step": number, "seconds": 1.0, "images": 100 * processes - (processes > 1), "loss": 4.0 / number
+              + (1e-3 if "--resume" in switches and processes == 1 and number > 6 else 0.0)} for number in range(1, 13)]
+    held = {f"bytes_{what}": 10**9 // (processes if "--shard" in switches else 1)
+            for what in ("parameters", "gradients", "states")}
+    return Record([{"event": "start", "parameters": 7, "resumed_at": 6}, *steps,
+                   {"event": "checkpoint", "step": 6, "seconds": 0.5}, {"event": "validation", "step": 12, "loss": 2.0},
+                   {"event": "end", "status": "completed", "memory_allocated": 5 * 10**9, **held}])
+
+
+def test_rows_of_several_gpus(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(runs, "run", trained)
+    assert several.main(["--device", "cpu", "--processes", "2", "--out", str(tmp_path)]) == 0
+    found = {file.name.split("-")[0]: json.loads(file.read_text()) for file in tmp_path.glob("*.json")}
+    shown = {name: several.table(one).splitlines()[4:] for name, one in found.items()}
+    assert shown["several_sizes"][-2] == "| 124m, 32, a copy each (DDP) | 199 | 1000.0 | - | 5.0 GB | 3.0 GB |"
+    assert shown["several_sizes"][:2] == ["| 3b, 4, a copy each (DDP) | CUDA out of memory |  |  |  |  |",
+                                           "| 3b, 4, parts (FSDP2) | 199 | 1000.0 | - | 5.0 GB | 1.5 GB |"]
+    assert [row["name"] for row in found["several_hybrid"]["rows"]] == ["2 replicas of 1 part"]
+    assert [line[:21] for line in shown["several_lm_scaling"]] == ["| as it is, 1 | 1.000", "| as it is, 2 | 0.995"]
+    assert shown["several_resumed"] == ["| 2, 1 | 3e-03 | 0e+00 | 0.00 GB | 0.50 s |",
+                                        "| 1, 2 | 0e+00 | 0e+00 | 0.00 GB | 0.50 s |"]
+    assert "3b: CUDA out of memory" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        several.main(["size"])
+    assert "did you mean 'sizes'?" in capsys.readouterr().err
 
 
 def test_each_suite_names_its_trials():

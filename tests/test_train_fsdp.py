@@ -29,6 +29,10 @@ def test_parts_train_as_copies_do_and_twice_as_many_processes_go_on(language_tra
         assert run.record.end[name] / copies.record.end[name] == pytest.approx(0.5, abs=0.01)
     shares = sorted(path.name for path in run.folder.glob("shares-*"))
     assert shares == ["shares-4"] and len(list((run.folder / "shares-4").glob("*.distcp"))) == 2
+    run = language_training.run("parts", *HOW, "-b", 4, "--test-steps", 8, "--shard", "--resume")  # and one process after that
+    assert run.record.start["resumed_at"] == 4 and run.record.start["world_size"] == 1
+    both = zip(run.record.steps, copies.record.steps)
+    assert all(mine["loss"] == pytest.approx(right["loss"], rel=1e-4) for mine, right in both)
 
 
 def test_a_checkpoint_that_is_still_being_written_is_none_yet(tmp_path):

@@ -27,6 +27,7 @@ PYTEST = ["-m", "pytest", "-p", "no:cacheprovider", "--durations=10"]
 MANY = [f"--numprocesses={max(2, machine.cores_allowed() * 2 // 3)}", "--dist=worksteal", "-v"]
 JPEG = ["-m", "dlojz.data", "{data}", "--images", "25600", "--mean-kb", "50"]
 DAY2 = ["-m", "dlojz.benchmarks.day2", "--data", "{data}", "--out", "{out}/results"]
+SEVERAL = ["-m", "dlojz.benchmarks.several", "--out", "{out}/results"]
 # Part -> the GPUs that it needs, the minutes that it takes with H200s and 16 cores for each, and its commands: Python's arguments
 # ({data}: a folder for images, {out}: for results). What looks at times runs alone.
 PARTS = {
@@ -37,7 +38,14 @@ PARTS = {
     "ddp": (2, 5, [[*PYTEST, *MANY, "tests/notebooks", "-k", "executes and (day2_2 or day2_3)"]]),
     "breaks": (2, 1, [[*PYTEST, "-v", "-m", "gpu", "tests/labs/test_breaks.py"]]),
     "feeding": (1, 9, [JPEG, [*DAY2, "loader", "augment"]]),
+    "hunts": (2, 1, [[*PYTEST, *MANY, "tests/labs/test_hunts_gpu.py"]]),
+    "sharding": (2, 5, [[*PYTEST, *MANY, "tests/notebooks", "-k", "executes and (day4_2 or day4_3)"]]),
     "ranks": (2, 3, [[*DAY2, "scaling", "metrics", "syncbn", "unused"]]),
+    "ways": (2, 3, [["-m", "dlojz.benchmarks.parallel", "--out", "{out}/results"]]),
+    "sizes": (2, 4, [[*SEVERAL, "sizes", "hybrid"]]),
+    "resumed": (2, 2, [[*SEVERAL, "resumed"]]),
+    "scaling": (2, 2, [[*SEVERAL, "lm_scaling"]]),
+    "search": (2, 1, [["-m", "dlojz.benchmarks.searching", "search", "--out", "{out}/results"]]),
     "ladder": (1, 4, [["-m", "dlojz.benchmarks.ladder", "--json", "{out}/results/ladder.json"]]),
 }
 TELLING = 40  # seconds for pytest to end its workers and to tell what failed until then
@@ -60,11 +68,7 @@ def run(command: list[str], log, limit: float) -> str:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        for _ in range(50):  # jobs and kernels have sessions of their own, and would disturb the next part
-            if not (left := processes.marked(mark)):
-                break
-            processes.send(left, signal.SIGKILL)
-            time.sleep(0.1)
+        processes.end(mark)  # jobs and kernels have sessions of their own, and would disturb the next part
 
 
 def main(argv=None) -> int:

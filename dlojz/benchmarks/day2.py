@@ -150,9 +150,9 @@ def described(suite: str, common: str, start: dict, rows: list[dict], processes:
 
 
 def file_of(found: dict, folder: Path) -> Path:
-    """``SUITE-PROCESSESxDEVICE.json``."""
+    """``SUITE-PROCESSESx-DEVICE.json``; of one process where nothing is said."""
     device = found["machine"].get("gpu") or f"{found['machine'].get('cores_allowed')} cores"
-    return folder / f"{found['suite']}-{found['processes']}x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
+    return folder / f"{found['suite']}-{found.get('processes', 1)}x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
 
 
 def keep(found: dict, folder: Path) -> Path:

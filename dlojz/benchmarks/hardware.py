@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
-import json
-import re
 import sys
 import tempfile
 import time
@@ -27,7 +25,7 @@ from ..traces import bounds, roofs
 from ..traces.roofs import timed
 from ..traces.work import PRODUCT_CLASSES
 from . import pages
-from .day2 import _rounded
+from .day2 import keep
 
 RESULTS = paths.PACKAGE.parent / "docs" / "results"
 PAGE = paths.PACKAGE.parent / "docs" / "day3.md"
@@ -517,17 +515,6 @@ def described(part: str, here: Here, rows: list[dict]) -> dict:
     return {"suite": part, "date": date, "machine": hardware, "versions": told["versions"], "rows": rows}
 
 
-def keep(found: dict, folder: Path) -> Path:
-    """Writes a part's result as ``PART-1x-DEVICE.json``, one row a line, numbers with four figures."""
-    device = found["machine"].get("gpu") or f"{found['machine'].get('cores_allowed')} cores"
-    file = folder / f"{found['suite']}-1x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
-    head = {name: value for name, value in found.items() if name != "rows"}
-    rows = ",\n".join("  " + json.dumps(_rounded(row)) for row in found["rows"])
-    folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(head, indent=1).removesuffix("\n}") + ',\n "rows": [\n' + rows + "\n ]\n}\n")
-    return file
-
-
 def measure(parts: dict[str, Callable], here, described: Callable[[str, object, list], dict], out: Path) -> int:
     """These parts, each a function of ``here`` that yields rows. A row is kept at once: what there is before an error, or an end,
     stays. ``described(part, here, rows)``: what `keep` writes. Returns an exit code, 1 where a part failed."""
@@ -539,6 +526,9 @@ def measure(parts: dict[str, Callable], here, described: Callable[[str, object, 
             for row in work(here):
                 rows.append(row)
                 file = keep(found, out)
+        except KeyboardInterrupt:
+            print(f"{part}: interrupted after {len(rows)} rows", file=sys.stderr)
+            return 130
         except Exception as error:
             failed += 1
             print(f"{part}: {type(error).__name__}: {error}", file=sys.stderr)

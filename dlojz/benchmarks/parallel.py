@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -23,12 +22,13 @@ from pathlib import Path
 
 from ..system import paths, suggest
 from ..training import records
-from . import day2
+from . import day2, runs
 from .day2 import MARK
 
 SCRIPT = paths.PACKAGE / "reference" / "train_parallel.py"
 PAGE = paths.PACKAGE.parent / "docs" / "day4.md"
 PREFIX = "parallel_"  # of suites, so that they are not those of day 2
+INTERRUPTED = "interrupted"
 LONG = ("spans", "orders")  # fields that figures draw, and no page quotes
 NET = "--width 4096 --heads 32 --vocabulary 32768 --length 2048 --rows 4"
 PARTS = {  # switches on GPUs, on CPUs
@@ -44,24 +44,43 @@ TINY = "--blocks 2 --width 16 --length 8 --rows 4 --largest 4096 --seconds 0.02 
 def measure(part: str, switches: str, processes: int, device: str, limit: float) -> dict:
     """One run of a part, to its rows, and the machine's description. Rows that were written before it failed are there, and
     ``error`` says how it ended."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     with tempfile.TemporaryDirectory() as folder:
-        command = [*torchrun, str(SCRIPT), part, *switches.split(), "--device", device, "--run-dir", folder]
+        words = [part, *switches.split(), "--device", device, "--run-dir", folder]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=limit,
-                                  env=os.environ | {"PYTHONPATH": paths.python_path()})
+            done = runs.launched(SCRIPT, words, processes, limit)
             error = "" if not done.returncode else (done.stderr.strip().splitlines() or ["no message"])[-1]
         except subprocess.TimeoutExpired:
             error = f"not done after {limit:g} s"
+        except KeyboardInterrupt:
+            error = INTERRUPTED
         record = records.read(folder)
         error = next((one["message"] for one in record.events if one["event"] == "error"), error)
-    rows = [{name: value for name, value in event.items() if name not in ("event", "time", "part", *LONG)}
-            for event in record.events if event["event"] == "row"]
+    rows = [{name: value for name, value in (event | simulated(event, processes)).items() if name not in
+             ("event", "time", "part", *LONG)} for event in record.events if event["event"] == "row"]
     start = record.start or {}
     hardware = {name: value for name, value in start.get("machine", {}).items() if name not in ("host", "gpu_uuid")}
     return {"suite": PREFIX + part, "date": time.strftime("%Y-%m-%d", time.gmtime()), "switches": switches,
             "processes": processes, "backend": "nccl" if device == "cuda" else "gloo", "machine": hardware,
             "versions": start.get("versions", {}), "rows": rows} | ({"error": error} if error else {})
+
+
+def simulated(row: dict, devices: int) -> dict:
+    """The bubble of a pipeline's schedule where sending takes no time and all products take the same, by the kit's `simulate`: of
+    torch's own order of actions, and for GPipe and 1F1B, which show none, of the kit's."""
+    if "bubble" not in row:
+        return {}
+    kit, chunks = _kit(), row["chunks"]
+    make = kit.gpipe if row["schedule"] == "GPipe" else kit.one_f_one_b
+    orders = [[tuple(action) for action in order] for order in row["orders"]] if row["orders"] else [
+        make(device, devices, row["microbatches"]) for device in range(devices)]
+    times = kit.simulate(orders, {kind: (2 if kind == "B" else 1) / chunks for kind in "FBIW"})
+    return {"simulated": max(0.0, 1 - 3 * row["microbatches"] / max(end for _, end in times.values()))}
+
+
+def _kit():
+    if str(SCRIPT.parent) not in sys.path:
+        sys.path.insert(0, str(SCRIPT.parent))
+    return __import__("parallelism")
 
 
 # -------------------------------------------------------------------------------------------------------------- the page
@@ -71,6 +90,9 @@ def table(found: dict) -> str:
     on = hardware.get("gpu") or f"{hardware.get('cpu')}, {hardware.get('cores_allowed')} cores"
     head, rows = TABLES[part](found["rows"])
     said = f"{on}, {found['processes']} processes, {found['backend']}, torch {found['versions'].get('torch')}, {found['date']}."
+    if part == "links":
+        latency, bandwidth = _kit().fit(*zip(*((row["bytes"], row["seconds"]) for row in found["rows"])))
+        said += f" Fitted: {_time(latency)} + size / ({bandwidth / 1e9:,.1f} GB/s)."
     lines = [said, "", f"| {' | '.join(head)} |", f"| --- |{' ---: |' * (len(head) - 1)}"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
 
@@ -81,15 +103,17 @@ def _of_links(rows: list[dict]) -> tuple[list, list]:
 
 
 def _of_training(rows: list[dict]) -> tuple[list, list]:
-    head = ["way", "loss differs by", "gradients by", "of the parameters", "sent forward", "backward", "ms"]
+    head = ["way", "loss differs by", "gradients by", "of the parameters", "sent forward", "backward", "ms", "in one process"]
     return head, [(row["way"], f"{row['loss']:.0e}", f"{row['gradient']:.0e}", f"{row['held'] / row['parameters']:.0%}",
-                   _sent(row["sent_forward"]), _sent(row["sent_backward"]), f"{row['seconds'] * 1e3:.1f}") for row in rows]
+                   _sent(row["sent_forward"]), _sent(row["sent_backward"]), f"{row['seconds'] * 1e3:.1f}",
+                   f"{row['alone'] * 1e3:.1f}" if "alone" in row else "-") for row in rows]
 
 
 def _of_pipeline(rows: list[dict]) -> tuple[list, list]:
-    return ["schedule", "stages", "step", "not work", "loss differs by", "gradients by"], [
-        (row["schedule"], f"{row['stages']}", _time(row["seconds"]), f"{row['bubble']:.1%}", f"{row['loss']:.0e}",
-         f"{row['gradient']:.0e}") for row in rows if "seconds" in row]
+    return ["schedule", "stages", "step", "not work", "simulated", "loss differs by", "gradients by"], [
+        (row["schedule"], f"{row['stages']}", _time(row["seconds"]), f"{row['bubble']:.1%}",
+         f"{row['simulated']:.1%}" if "simulated" in row else "-", f"{row['loss']:.0e}", f"{row['gradient']:.0e}")
+        for row in rows if "seconds" in row]
 
 
 def _of_context(rows: list[dict]) -> tuple[list, list]:
@@ -154,6 +178,8 @@ def main(argv=None) -> int:
         if found["rows"]:
             file = day2.keep(found, args.out)
             print(f"{part}: {len(found['rows'])} rows in {time.perf_counter() - begun:.0f} s, kept in {file}", flush=True)
+        if found.get("error") == INTERRUPTED:
+            return 130
     return int(failed > 0)
 
 

@@ -1,14 +1,16 @@
-"""Runs of the training script for a benchmark, each in a process of its own, and the numbers of their records."""
+"""Runs of a training script for a benchmark, each in a process of its own, and the numbers of their records."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from ..jobs.states import last_error
 from ..system import paths
+from ..system import processes as alive
 from ..system.errors import UsageError
 from ..training import records, summary
 
@@ -24,14 +26,24 @@ def loader_switches(workers: int, cuda: bool) -> list[str]:
     return switches + (["--pin-memory", "--non-blocking"] if cuda else [])
 
 
-def run(switches: list[str], folder: Path, gpus: int = 1) -> records.Record:
+def launched(script: Path, switches: list[str], processes: int, limit: float | None = None) -> subprocess.CompletedProcess:
+    """Runs a script in as many processes, with what it prints as text. Raises subprocess.TimeoutExpired after ``limit`` seconds.
+    However it ends, so does all that it has started: torchrun's processes have sessions of their own."""
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    mark = f"KIT_RUN={os.getpid()}-{time.monotonic_ns()}"
+    env = os.environ | {"PYTHONPATH": paths.python_path()} | dict([mark.split("=")])
+    try:
+        return subprocess.run([sys.executable, *(torchrun if processes > 1 else []), str(script), *switches], env=env,
+                              capture_output=True, text=True, timeout=limit)
+    finally:
+        alive.end(mark)
+
+
+def run(switches: list[str], folder: Path, gpus: int = 1, script: Path = TRAIN, limit: float | None = None) -> records.Record:
     """One training run, to its record, which also says why a run has failed. Raises UsageError where it was refused: it would be
-    every time."""
-    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}"]
-    launcher = [sys.executable, *(torchrun if gpus > 1 else [])]
-    folder.mkdir(parents=True)
-    ended = subprocess.run([*launcher, str(TRAIN), *switches, "--run-dir", str(folder)], capture_output=True, text=True,
-                           env=os.environ | {"PYTHONPATH": paths.python_path()})
+    every time; subprocess.TimeoutExpired after ``limit`` seconds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ended = launched(script, [*switches, "--run-dir", str(folder)], gpus, limit)
     (folder / "out.log").write_text(ended.stdout)
     (folder / "err.log").write_text(ended.stderr)
     record = records.read(folder)

@@ -4,8 +4,8 @@
     python -m dlojz.benchmarks.searching search transfer       some of them
     python -m dlojz.benchmarks.searching --device cpu --tiny   a try, with sizes that say nothing
 
-``search``: four workers that share one GPU and one journal; a row for each trial, with seconds since the first was taken, then
-one for the whole. ``confirm``: the three best of it with five new seeds, on validation and test. ``transfer``: training loss
+``search``: four workers for each GPU, and one journal; a row for each trial, with seconds since the first was taken, then one for
+the whole. ``confirm``: the three best of it with five new seeds, on validation and test. ``transfer``: training loss
 against the learning rate by width, standard and muP. Needs Optuna.
 """
 
@@ -42,13 +42,19 @@ class Here:
         return self.device == "cuda"
 
     @property
+    def gpus(self) -> int:
+        import torch
+
+        return max(1, torch.cuda.device_count())
+
+    @property
     def images(self) -> list[int] | None:
         return [300, 100, 100] if self.tiny else None
 
 
 def search(here: Here) -> Iterator[dict]:
     """Rows of the trials of a search, as they are in its journal, and one of the whole."""
-    workers, count = (2, 8) if here.tiny else (4, 120)
+    workers, count = (2, 8) if here.tiny else (4 * here.gpus, 120)
     with tempfile.TemporaryDirectory() as scratch:
         journal = f"{scratch}/search.journal"
         command = [sys.executable, str(SCRIPT), "--journal", journal, "--trials", str(count), "--workers", str(workers),
@@ -70,7 +76,7 @@ def confirm(here: Here) -> Iterator[dict]:
     import torch
 
     kit = _kit()
-    (kept,) = here.out.glob("hpo_search-1x-*.json")
+    kept = min(here.out.glob("hpo_search-*x-*.json"))
     found = json.loads(kept.read_text())["rows"]
     finalists = sorted((row for row in found if row.get("state") == "complete"), key=lambda row: row["value"])[:FINALISTS]
     data, meter = kit.load(here.device, here.images), trials.meter_of(here.device)
@@ -104,6 +110,7 @@ def _kit():
 
 def described(part: str, here, rows: list[dict]) -> dict:
     found = hardware.described(f"hpo_{part}", here, rows)
+    found["processes"] = here.gpus if part == "search" else 1
     found["versions"]["optuna"] = trials.library().__version__
     return found
 

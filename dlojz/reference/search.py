@@ -255,9 +255,18 @@ def transfer(data, widths=WIDTHS, rates=(), epochs=3, seed=1, base=64):
 def work(args):
     """One worker. Returns the numbers of the trials that it has run."""
     torch.set_num_threads(args.threads)
-    data = load(args.device, args.images)
+    devices = devices_of(args.device, args.workers)
+    device = torch.device(devices[args.part % len(devices)])
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    data = load(device, args.images)
     search = trials.Search(args.journal, PRUNERS[args.pruner](), SAMPLERS[args.sampler])
     return search.run(lambda trial: objective(trial, data, epochs=args.epochs), args.trials, args.seed)
+
+
+def devices_of(device, workers):
+    """Those that as many workers share, in turn: of "cuda" all GPUs of this machine, as far as there are workers."""
+    return [f"cuda:{number}" for number in range(min(workers, torch.cuda.device_count()))] if device == "cuda" else [device]
 
 
 def arguments(argv=None):
@@ -273,7 +282,7 @@ def arguments(argv=None):
     add("--images", type=int, nargs=3, help="for training, validation, test")
     add("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
     add("--threads", type=int, default=1, help="of each worker: these matrices are too small for more")
-    add("--part", action="store_true", help=argparse.SUPPRESS)  # started by another worker, which keeps the account
+    add("--part", type=int, default=0, help=argparse.SUPPRESS)  # of a worker that another one, which keeps the account, started
     args = parser.parse_args(argv)
     if min(args.trials, args.workers, args.epochs, args.threads) < 1:
         parser.error("--trials, --workers, --epochs and --threads are 1 or more")
@@ -287,8 +296,9 @@ def main(argv=None):
         work(args)
         return
     given = sys.argv[1:] if argv is None else argv
-    with trials.accounted(args.journal, args.device):
-        beside = [subprocess.Popen([sys.executable, __file__, *given, "--part"]) for _ in range(args.workers - 1)]
+    with trials.accounted(args.journal, devices_of(args.device, args.workers)):
+        beside = [subprocess.Popen([sys.executable, __file__, *given, "--part", str(number)])
+                  for number in range(1, args.workers)]
         try:
             mine = work(args)
         finally:  # an error ends this worker and not the others

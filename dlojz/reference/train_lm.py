@@ -94,8 +94,10 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
     if device.type == "cuda":
         torch.cuda.set_device(device)  # before anything touches a GPU, or every process takes memory on GPU 0
     torch.set_float32_matmul_precision("high" if args.tf32 else "highest")
-    if procs.world_size > 1:
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", device_id=device if device.type == "cuda" else None)
+    if procs.world_size > 1 or args.shard:  # one process goes on alone with what several have saved
+        alone = {"store": dist.HashStore(), "rank": 0, "world_size": 1} if procs.world_size == 1 else {}
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", device_id=device if device.type == "cuda" else None,
+                                **alone)
     run = record.open(distributed.same_everywhere(run))
 
     # ------------------------------------------------------------------------------------------------------------ data
@@ -118,7 +120,8 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
 
     # ----------------------------------------------------------------------------------------------------------- model
     shape = lm.shape(args.model, vocabulary, args.length)
-    net = network(args, shape).to(device)
+    with device:  # billions of random numbers take a CPU a minute
+        net = network(args, shape)
     if args.compile_blocks:
         for block in net.blocks:
             block.compile(mode=args.compile)

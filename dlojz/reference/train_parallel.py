@@ -81,7 +81,6 @@ class Net(nn.Module):
 
     def __init__(self, args):
         super().__init__()
-        torch.manual_seed(1)  # the same in all processes: nothing here broadcasts parameters
         self.embedding = nn.Embedding(args.vocabulary, args.width)
         self.blocks = nn.ModuleList(Block(args.width, args.width // args.heads) for _ in range(args.blocks))
         self.norm = nn.LayerNorm(args.width)
@@ -92,6 +91,13 @@ class Net(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
+
+
+def net_on(device, args):
+    """A `Net` that is the same in all processes: nothing here broadcasts parameters."""
+    torch.manual_seed(1)
+    with device:
+        return Net(args)
 
 
 def loss_of(logits, targets):
@@ -137,18 +143,21 @@ class Beside:
     """The same training in one process: what each step's loss and gradients should be."""
 
     def __init__(self, args, device):
-        net = Net(args).to(device)
+        net = net_on(device, args)
         self.parameters = sum(each.numel() for each in net.parameters())
         optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
-        self.losses, self.gradients = [], None
+        self.losses, self.gradients, seconds = [], None, []
         for step in range(STEPS):
             tokens, targets = batch(args, device, step)
+            begun = clock(device)
             loss = loss_of(net(tokens), targets)
             loss.backward()
+            seconds.append(clock(device) - begun)
             self.losses.append(loss.item())
             self.gradients = self.gradients or {name: each.grad.clone() for name, each in net.named_parameters()}
             optimizer.step()
             optimizer.zero_grad()
+        self.seconds = min(seconds)
 
 
 def trained(net, args, device, beside, way, part=lambda tensor: tensor, groups=1, in_parts=False) -> dict:
@@ -174,6 +183,7 @@ def trained(net, args, device, beside, way, part=lambda tensor: tensor, groups=1
         optimizer.zero_grad()
     return {"way": way, "loss": max(abs(mine / right - 1) for mine, right in zip(losses, beside.losses)),
             "gradient": apart([first[name] for name in beside.gradients], beside.gradients.values()), "seconds": min(seconds),
+            "alone": beside.seconds,
             "held": sum((each.to_local() if isinstance(each, DTensor) else each).numel() for each in net.parameters()),
             "parameters": beside.parameters, **counted}
 
@@ -209,13 +219,13 @@ def links(args, device):
 
 def tensor(args, device):
     beside = Beside(args, device)
-    net = Net(args).to(device)
+    net = net_on(device, args)
     for block in net.blocks:
         block.mlp = parallelism.TensorMLP(block.mlp.up, block.mlp.down)
     yield by_hand(net, args, device, beside)
     mesh = init_device_mesh(device.type, (dist.get_world_size(),), mesh_dim_names=("tensor",))
     for way, sequence, loss in (("tensor", False, False), ("+ sequence", True, False), ("+ loss", True, True)):
-        net = parallelize_module(Net(args).to(device), mesh, plan_of(args.blocks, sequence, loss))
+        net = parallelize_module(net_on(device, args), mesh, plan_of(args.blocks, sequence, loss))
         yield trained(net, args, device, beside, way, in_parts=loss)
 
 
@@ -238,7 +248,7 @@ def two(args, device):
     if dist.get_world_size() % 2:
         raise UsageError("the part two needs an even number of processes: torchrun --nproc-per-node 4 train_parallel.py two")
     beside = Beside(args, device)
-    net = Net(args).to(device)
+    net = net_on(device, args)
     mesh = parallelism.two_dimensions(net, device.type, 2, plan_of(args.blocks))
     groups, mine = (mesh["shard"].size(), mesh["shard"].get_local_rank()) if mesh is not None else (1, 0)
     yield trained(net, args, device, beside, f"FSDP over {groups} x tensor over 2", lambda rows: rows.chunk(groups)[mine])
@@ -320,7 +330,8 @@ def pipeline(args, device):
             yield {"schedule": name, "error": f"torch {torch.__version__} sends itself a message first, which gloo cannot"}
             continue
         torch.manual_seed(1)
-        net = nn.Sequential(*(Layer(args.width, args.wait / 1000, log) for _ in range(layers))).to(device)
+        with device:
+            net = nn.Sequential(*(Layer(args.width, args.wait / 1000, log) for _ in range(layers)))
         right = copy.deepcopy(net)
         for layer in right:
             layer.wait = 0.0

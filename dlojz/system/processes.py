@@ -6,6 +6,7 @@ import functools
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -85,6 +86,14 @@ def marked(mark: str) -> list[int]:
         except OSError:  # ended, or somebody else's
             continue
     return found
+
+
+def end(mark: str, seconds: float = 5.0) -> None:
+    """Kills all that `marked` finds, and what these start meanwhile, for ``seconds`` at most."""
+    until = time.monotonic() + seconds
+    while (left := marked(mark)) and time.monotonic() < until:
+        send(left, signal.SIGKILL)
+        time.sleep(0.1)
 
 
 def children(pid: int, among: list[int]) -> list[int]:

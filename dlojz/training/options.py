@@ -74,7 +74,8 @@ def settle_lm(args, procs, cuda: bool) -> list[str]:
     _refuse(_wrong(args, procs, cuda, "stdlib, random or a folder with train.bin and val.bin") | {
         "--vocabulary must be at least 2": args.vocabulary is not None and args.vocabulary < 2,
         "--mask-documents needs documents: --data random has none": args.mask_documents and args.data == "random",
-        "--shard needs more than one process: start with torchrun or srun": bool(args.shard) and procs.world_size == 1,
+        "--shard needs more than one process: start with torchrun or srun (with --resume, one goes on with what several saved)":
+            bool(args.shard) and procs.world_size == 1 and not args.resume,
         "--replicas and --prefetch need --shard": (args.replicas > 1 or args.prefetch is not None) and not args.shard,
         "--async-save needs --shard and --checkpoint-every": args.async_save and not (args.shard and args.checkpoint_every),
         f"--replicas {args.replicas} does not divide the {procs.world_size} processes":

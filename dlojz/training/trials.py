@@ -244,16 +244,17 @@ def rows(study) -> list[dict]:
 
 
 @contextlib.contextmanager
-def accounted(journal: Path | str, device: str) -> Iterator[None]:
-    """Notes in the study how long its block took, and the energy of the GPU meanwhile where it can be measured: once for all
-    workers that share a GPU."""
-    cuda, meter = device == "cuda", meter_of(device)
-    begun, before = time.time(), meter.read()
+def accounted(journal: Path | str, devices: str | list[str]) -> Iterator[None]:
+    """Notes in the study how long its block took, and the energy of these GPUs meanwhile where it can be measured: once for all
+    workers that share them."""
+    devices = [devices] if isinstance(devices, str) else devices
+    meters = [meter_of(device) for device in devices]
+    begun, before = time.time(), [meter.read() for meter in meters]
     yield
-    after = meter.read()
+    used = [now[1] - then[1] for meter, then in zip(meters, before) if then and (now := meter.read())]
     Search(journal).study.set_user_attr(f"used {uuid.uuid4().hex[:12]}", {
-        "what": "used", "seconds": time.time() - begun, "gpus": int(cuda),
-        "joules": after[1] - before[1] if before and after else None})
+        "what": "used", "seconds": time.time() - begun, "gpus": sum(device.startswith("cuda") for device in devices),
+        "joules": sum(used) if len(used) == len(meters) else None})
 
 
 def meter_of(device: str):

@@ -33,6 +33,12 @@ def search():
     return figures.finished()
 
 
+def test_workers_share_the_gpus(search, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert search.devices_of("cuda", 4) == ["cuda:0", "cuda:1"] and search.devices_of("cuda", 1) == ["cuda:0"]
+    assert search.devices_of("cpu", 4) == ["cpu"]
+
+
 def tried(trial):
     """An error that depends on lr and falls epoch by epoch; trial 2 is pruned after one."""
     lr = trial.suggest_float("lr", 1e-4, 1, log=True)
