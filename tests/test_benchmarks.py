@@ -336,7 +336,7 @@ def trained(switches, folder, processes, script, limit):
     held = {f"bytes_{what}": 10**9 // (processes if "--shard" in switches else 1)
             for what in ("parameters", "gradients", "states")}
     return Record([{"event": "start", "parameters": 7, "resumed_at": 6}, *steps,
-                   {"event": "checkpoint", "step": 6, "seconds": 0.5}, {"event": "validation", "step": 12, "loss": 2.0},
+                   {"event": "checkpoint", "step": 6, "seconds": 0.5, "bytes": 10**9}, {"event": "validation", "step": 12, "loss": 2.0},
                    {"event": "end", "status": "completed", "memory_allocated": 5 * 10**9, **held}])
 
 
@@ -350,8 +350,8 @@ def test_rows_of_several_gpus(tmp_path, monkeypatch, capsys):
                                            "| 3b, 4, parts (FSDP2) | 199 | 1000.0 | - | 5.0 GB | 1.5 GB |"]
     assert [row["name"] for row in found["several_hybrid"]["rows"]] == ["2 replicas of 1 part"]
     assert [line[:21] for line in shown["several_lm_scaling"]] == ["| as it is, 1 | 1.000", "| as it is, 2 | 0.995"]
-    assert shown["several_resumed"] == ["| 2, 1 | 3e-03 | 0e+00 | 0.00 GB | 0.50 s |",
-                                        "| 1, 2 | 0e+00 | 0e+00 | 0.00 GB | 0.50 s |"]
+    assert shown["several_resumed"] == ["| 2, 1 | 3e-03 | 0e+00 | 1.00 GB | 0.50 s |",
+                                        "| 1, 2 | 0e+00 | 0e+00 | 1.00 GB | 0.50 s |"]
     assert "3b: CUDA out of memory" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         several.main(["size"])

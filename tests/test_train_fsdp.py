@@ -52,6 +52,30 @@ def test_a_checkpoint_that_is_still_being_written_is_none_yet(tmp_path):
     assert torch.load(file)["shares"] == "shares-2" and torch.load(file)["scheduler"] == {"updates": 1} and not old.exists()
 
 
+def test_the_record_says_what_the_shares_took(tmp_path, monkeypatch):
+    """And not just the small file beside them: 1 ms for a GB that takes 0.5 s."""
+    monkeypatch.setattr(checkpoint.time, "perf_counter", clock := Clock())
+
+    def written(folder):
+        folder.mkdir()
+        (folder / "__0_0.distcp").write_bytes(bytes(10**6))
+        clock.now += 0.5
+
+    record = records.Writer()
+    monkeypatch.setattr(record, "write", lambda event, **facts: events.append((event, facts)))
+    events, place = [], {"step": 2, "epoch": 0, "position": 2, "same": {}}
+    checkpoint.save(tmp_path / "checkpoint.pt", {}, torch.zeros(2), place, Processes(), record, SimpleNamespace(save=written))
+    [(event, facts)] = events
+    assert event == "checkpoint" and facts["seconds"] == 0.5 and facts["bytes"] - 10**6 in range(1, 50_000)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
 class Shares:
     """Stands for a model of which each process has a part."""
 

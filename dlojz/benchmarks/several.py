@@ -122,8 +122,7 @@ def resumed(here: Here) -> Iterator[dict]:
                    "loss": max(abs(mine / right - 1) for mine, right in zip(*losses, strict=True)),
                    "validation": abs(record.validations[-1]["loss"] / straight.validations[-1]["loss"] - 1),
                    "states_gb": [one.end["bytes_states"] / 1e9 for one in (saved, record)],
-                   "seconds": saved.checkpoints[-1]["seconds"], "bytes": sum(
-                       file.stat().st_size for file in Path(folder, name).glob("shares-*/*"))}
+                   **{what: saved.checkpoints[-1][what] for what in ("bytes", "seconds")}}
 
 
 PARTS = {"sizes": sizes, "hybrid": hybrid, "lm_scaling": lm_scaling, "resumed": resumed}
@@ -165,7 +164,7 @@ def _of_scaling(rows: list[dict]) -> tuple[list, list]:
 def _of_resumed(rows: list[dict]) -> tuple[list, list]:
     return ["saved by, resumed by", "losses differ by", "validation by", "checkpoint", "written in"], [
         (f"{row['saved_by']}, {row['resumed_by']}", f"{row['loss']:.0e}", f"{row['validation']:.0e}",
-         f"{row['bytes'] / 1e9:.2f} GB", f"{row['seconds']:.2f} s") for row in rows]
+         f"{row['bytes'] / 1e9:.2f} GB", f"{row['seconds']:.2f} s" if "seconds" in row else "-") for row in rows]
 
 
 TABLES = {"sizes": _of_ways, "hybrid": _of_ways, "lm_scaling": _of_scaling, "resumed": _of_resumed}

@@ -131,7 +131,9 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
         if args.prefetch:
             sharding.prefetch(net, args.prefetch)
     elif procs.world_size > 1:
-        model = DistributedDataParallel(net, device_ids=[device] if device.type == "cuda" else None)
+        model = DistributedDataParallel(net, device_ids=[device] if device.type == "cuda" else None,
+                                        broadcast_buffers=False,  # angles, which never change
+                                        gradient_as_bucket_view=True)  # or each gradient is copied to be sent, and back
     uncompiled = model
     if args.compile and not args.compile_blocks:
         model = torch.compile(model, mode=args.compile)

@@ -345,7 +345,7 @@ def pipeline(args, device):
             yield {"schedule": name, "error": f"torch {torch.__version__}: {error}"}
             continue
         best = float("inf")
-        for step in range(3):  # in the first one stages learn which shapes come
+        for step in range(3 if args.wait else 8):  # in the first one stages learn which shapes come
             net.zero_grad()
             log.clear()
             losses = []

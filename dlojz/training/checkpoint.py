@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ def save(path: Path, parts: dict, sums: torch.Tensor, place: dict, procs: distri
     """
     mine = {"random": torch.get_rng_state(), "random_cuda": torch.cuda.get_rng_state() if sums.is_cuda else None,
             "sums": sums.tolist()}
-    folder = path.with_name(f"shares-{place['step']}") if shares else None
+    begun, folder = time.perf_counter(), path.with_name(f"shares-{place['step']}") if shares else None
     writing = shares.save(folder) if shares else None
     ranks = distributed.from_everyone(mine)  # all have written, or copied
     state = {name: part.state_dict() for name, part in parts.items()} if procs.is_main else {}
@@ -52,7 +53,7 @@ def save(path: Path, parts: dict, sums: torch.Tensor, place: dict, procs: distri
         if writing:
             writing.result()
         if procs.is_main:
-            failures.write_safely(path, lambda file: torch.save(state, file), record, place["step"])
+            failures.write_safely(path, lambda file: torch.save(state, file), record, place["step"], begun, folder)
             for other in path.parent.glob("shares-*"):
                 if shares and other != folder:
                     shutil.rmtree(other, ignore_errors=True)

@@ -379,19 +379,20 @@ def _disk_advice(number: int, folder: Path | str) -> str:
             }.get(number, f"{folder} does not answer as it should: take another folder, and tell those who run the machine")
 
 
-def write_safely(path: Path, write, record: Writer, step: int) -> None:
+def write_safely(path: Path, write, record: Writer, step: int, begun: float | None = None, shares: Path | None = None) -> None:
     """``write(file)`` into a file beside ``path``, then renamed: there is always a whole one, after a kill or on a full disk.
+    ``shares``: a folder that belongs to it, which all processes have been writing since ``begun`` (of `time.perf_counter`).
 
     A failure is said and recorded, and training goes on: the checkpoint before this one is still good.
     """
     beside = path.with_suffix(".part")
-    begun = time.perf_counter()
+    begun = time.perf_counter() if begun is None else begun
     try:
         with open(beside, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        size = beside.stat().st_size
+        size = beside.stat().st_size + sum(part.stat().st_size for part in (shares.iterdir() if shares else ()))
         record.flush()  # or the steps before this checkpoint, which are never run again, might be lost with the process
         os.replace(beside, path)
     except (OSError, RuntimeError) as error:  # torch's writer raises RuntimeError where the disk is full

@@ -12,7 +12,7 @@ from dlojz.labs.fsdp_hunt.check import agree
 from dlojz.system import paths
 
 HUNTS = paths.PACKAGE / "reference" / "hunt"
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")]
+pytestmark = [pytest.mark.gpu, pytest.mark.spread, pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")]
 
 
 SEEDED = "import runpy, sys, torch\ntorch.manual_seed(1)\nrunpy.run_path(sys.argv[1], run_name='__main__')\n"
