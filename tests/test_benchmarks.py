@@ -336,7 +336,8 @@ def trained(switches, folder, processes, script, limit):
     held = {f"bytes_{what}": 10**9 // (processes if "--shard" in switches else 1)
             for what in ("parameters", "gradients", "states")}
     return Record([{"event": "start", "parameters": 7, "resumed_at": 6}, *steps,
-                   {"event": "checkpoint", "step": 6, "seconds": 0.5, "bytes": 10**9}, {"event": "validation", "step": 12, "loss": 2.0},
+                   {"event": "checkpoint", "step": 6, "seconds": 0.5, "bytes": 10**9},
+                   {"event": "validation", "step": 12, "loss": 2.0},
                    {"event": "end", "status": "completed", "memory_allocated": 5 * 10**9, **held}])
 
 
