@@ -383,8 +383,11 @@ def course(args) -> int:
 
 
 def report(args) -> int:
+    import gc
+
     from . import views
 
+    gc.disable()  # long records are millions of objects, none of them garbage
     page = views.report(*args.jobs, against=args.against)
     return _print(f"The report is {page.save(args.html)}" if args.html else page)
 

@@ -223,18 +223,31 @@ def _classes(folder: Path) -> list[str]:
 
 
 def scan(folder: Path, classes: list[str]) -> tuple[list[str], list[int]]:
-    """File names and labels of a split, sorted. The files themselves are not touched: a set may have millions."""
-    names, labels = [], []
+    """File names and labels of a split, sorted. The files themselves are not touched: a set may have millions. Images in a folder
+    inside a class folder, which torchvision would read, are not: such a folder is named on stderr."""
+    names, labels, inner = [], [], []
     for label, name in enumerate(classes):
+        files, folders = [], []
         try:
             with os.scandir(folder / name) as entries:
-                files = sorted(entry.name for entry in entries if is_image(entry.name))
+                for entry in entries:
+                    if is_image(entry.name):
+                        files.append(entry.name)
+                    elif not entry.name.startswith(".") and entry.is_dir():
+                        folders.append(entry.path)
         except OSError as error:
             raise UsageError(f"cannot read {folder / name}: {error.strerror}") from None
+        folders = [path for path in sorted(folders) if any(is_image(file) for *_, files_ in os.walk(path) for file in files_)]
         if not files:
-            raise UsageError(f"{folder / name} holds no images ({', '.join(EXTENSIONS)}); {LAYOUT}")
-        names += files
+            there = f" itself, only in folders inside it, such as {folders[0]}: move them up" if folders else ""
+            raise UsageError(f"{folder / name} holds no images ({', '.join(EXTENSIONS)}){there}; {LAYOUT}")
+        names += sorted(files)
         labels += [label] * len(files)
+        inner += folders
+    if inner and os.environ.get("RANK", "0") == "0":
+        more = f", and in {len(inner) - 1} other such folders" * (len(inner) > 1)
+        say(f"dlojz.data: the images in {inner[0]}{more} are left out, because only those directly in a class folder are read: "
+            f"move them up into {os.path.dirname(inner[0])}", file=sys.stderr)
     return names, labels
 
 

@@ -54,7 +54,7 @@ def test_one_client_that_asks_and_asks_starts_one_supervisor(ws, monkeypatch):
     job.wait(LIMIT)
 
 
-def test_a_stopped_supervisor_is_noticed_and_goes_on_when_it_is_let(ws, wait_until):
+def test_a_stopped_supervisor_is_noticed_and_goes_on_when_it_is_let(ws, wait_until, capsys):
     submit("slow.py", name="a")
     job = submit("quick.py", name="b")
     pid = json.loads(wait_until(lambda: (ws.queue_folder / "supervisor").read_bytes()))["pid"]
@@ -63,6 +63,9 @@ def test_a_stopped_supervisor_is_noticed_and_goes_on_when_it_is_let(ws, wait_unt
         wait_until(lambda: processes.stopped(pid))
         assert job.reason == (f"the queue's supervisor, process {pid}, is stopped: let it continue (kill -CONT {pid}) or kill it "
                               f"(kill -9 {pid}), then another takes over")
+        with pytest.raises(TimeoutError, match=r"still running after 0\.5 s"):
+            job.wait(0.5)  # as in a terminal
+        assert capsys.readouterr().err == f"dlojz: b-001 is PENDING: {job.reason}\n"
     finally:
         os.kill(pid, signal.SIGCONT)
     assert job.reason in ("waiting for its turn", "next to run", "")

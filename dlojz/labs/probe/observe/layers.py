@@ -1,6 +1,7 @@
 """Layers: dtype, device and memory format of what goes into each layer and comes out, what it computes in, and the weights.
 
-``model``      a forward pass begins: training, grad, kind, inputs (tensors, each with a mark, the fingerprint of its numbers),
+``model``      a forward pass begins: training, evaluating (how many of its modules are in eval mode), grad, kind, inputs
+               (tensors, each with a mark, the fingerprint of its numbers),
                parameters ({dtype: how many}), devices ({device: how many}), weights ({name: memory format} of those with 4
                dimensions), frozen (how many parameters have requires_grad=False), gpu (the current one). In the first pass
                values, the fingerprint of all weights and buffers, and settings ({a layer, as print(model) shows it: how many}).
@@ -131,7 +132,8 @@ class Observer:
                      "settings": Counter(str(child) for child in module.modules() if next(child.children(), None) is None)
                      } if training and self.passes[True] == 1 else {}
             gpu = torch.cuda.current_device() if torch.cuda.is_available() else None
-        log.note("model", training=training, grad=torch.is_grad_enabled(), kind=type(module).__name__,
+        log.note("model", training=training, evaluating=sum(not each.training for each in module.modules()),
+                 grad=torch.is_grad_enabled(), kind=type(module).__name__,
                  inputs=[self.tensor(value, mark=True) for value in tensors([*args, *kwargs.values()])], parameters=dtypes,
                  devices=devices, weights=self.weights(parameters.items()), gpu=gpu, **first,
                  frozen=sum(not parameter.requires_grad for parameter in parameters.values()))
