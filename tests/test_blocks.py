@@ -150,6 +150,24 @@ def test_a_descriptor_wants_a_gpu_that_has_them_and_memory_at_16_bytes(monkeypat
     assert blocks.described(tensor, [16, 16]) is None
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(("length", "size"), [(1, 64), (100, 64), (128, 16), (257, 128), (512, 64), (640, 32), (1024, 128)])
+def test_attention_compiled_for_a_gpu_is_attention(dtype, length, size):
+    from dlojz.reference import kernels
+
+    make = torch.Generator("cuda").manual_seed(1)
+    wide = torch.randn(3, 2, length, 3, size + 8, device="cuda", dtype=torch.float32, generator=make).to(dtype)
+    q, k, v = wide[..., :size].transpose(2, 3)  # (2, 3, length, size), not contiguous
+    moved = [torch.empty(x.numel() + 1, device="cuda", dtype=dtype)[1:].view(x.shape).copy_(x) for x in (q, k, v)]
+    for given, most in (((q, k, v), 8), (moved, 8), ((q * 30, k * 30, v * 30), max(8, 1e-3 / torch.finfo(dtype).eps))):
+        for causal in (False, True):
+            found = kernels.attention(*given, causal)
+            wanted = torch.nn.functional.scaled_dot_product_attention(*(x.double() for x in given), is_causal=causal)
+            assert (found - wanted).abs().max() <= most * torch.finfo(dtype).eps * wanted.abs().max()
+
+
 BOTH = """
 import sys, torch
 sys.path.insert(0, sys.argv[1])

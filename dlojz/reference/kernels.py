@@ -179,7 +179,8 @@ def attention(q, k, v, causal=False, rows=0, columns=0, warps=0, stages=0):
     if even:
         rows, columns, given, how = tall, wide, blocks, {"num_stages": stages or 2, "maxnreg": 168}  # so that an SM runs three
     else:
-        rows, columns = rows or (128 if compiles() else 16), columns or (64 if compiles() else 16)
+        most = 64 if size * q.element_size() <= 256 else 32  # what an SM has room for
+        rows, columns = rows or (128 if compiles() else 16), columns or (most if compiles() else 16)
         how = {"num_stages": stages or 3}
     grid = (triton.cdiv(length, rows), q.numel() // (length * size))
     attention_kernel[grid](*given, length, size**-0.5, SIZE=size, ROWS=rows, COLUMNS=columns, CAUSAL=causal, EVEN=even,
