@@ -23,6 +23,7 @@ from pathlib import Path
 
 from ..labs.optimizers.updates import DECAY, MEAN_OVER, MOMENTUM, reference, smoothed, update
 from ..system import paths, suggest
+from ..ui import words
 from . import day2, pages
 
 PAGE = paths.PACKAGE.parent / "docs" / "day3.md"
@@ -365,8 +366,8 @@ def table_of_switches(found: dict) -> tuple[list[str], list[list[str]], str]:
         return f"{least:{form}} to {most:{form}}"
 
     one = found["rows"][0]
-    said = (f"small_resnet, {one['epochs']} epochs of {one['images']:,} images of the set `tiny`, {one['batch']} at a time, SGD "
-            f"with cosine, lr {one['lr']:g}; the lowest and the highest of {len(SEEDS)} seeds")
+    said = (f"small_resnet, {words.counted(one['epochs'], 'epoch')} of {one['images']:,} images of `tiny`, {one['batch']} at "
+            f"a time, SGD with cosine, lr {one['lr']:g}; the lowest and the highest of {len(SEEDS)} seeds")
     return (["switch", "accuracy in validation", "loss in validation", "seconds"],
             [[name, spread(name, "accuracy", ".2%"), spread(name, "loss", ".3f"), spread(name, "seconds", ".1f")]
              for name in dict.fromkeys(r["way"] for r in found["rows"])], said)

@@ -61,14 +61,14 @@ VARIANTS = {
     "bf16": Variant("compiled whole, all weights bfloat16", weights="bfloat16"),
     "graphs": Variant("compiled whole, with CUDA graphs", mode="reduce-overhead"),
     "blocks": Variant("each block compiled by itself, and the loss", "blocks"),
-    "fp8": Variant("compiled whole, products of the blocks in FP8", fp8="hand", profiled=True),
-    "torchao": Variant("the same by torchao", fp8="torchao"),
+    "fp8": Variant("the same, products of the blocks in FP8", "blocks", fp8="hand"),
+    "torchao": Variant("the same by torchao", "blocks", fp8="torchao"),
     "1b": Variant("a billion parameters, by blocks", "blocks", model="1b", rows=8),
-    "1b-fp8": Variant("a billion parameters, by blocks, products in FP8", "blocks", model="1b", rows=8, fp8="hand"),
+    "1b-fp8": Variant("the same, products of the blocks in FP8", "blocks", model="1b", rows=8, fp8="hand"),
     "1b-torchao": Variant("the same by torchao", "blocks", model="1b", rows=8, fp8="torchao"),
-    "text": Variant("compiled whole, on text", text=200),
-    "text-fp8": Variant("compiled whole, products of the blocks in FP8, on text", text=200, fp8="hand"),
-    "text-torchao": Variant("the same by torchao, on text", text=200, fp8="torchao"),
+    "text": Variant("by blocks, on text", "blocks", text=200),
+    "text-fp8": Variant("the same, products of the blocks in FP8", "blocks", text=200, fp8="hand"),
+    "text-torchao": Variant("the same by torchao", "blocks", text=200, fp8="torchao"),
 }
 
 
@@ -254,7 +254,7 @@ def of_speed(found: dict) -> str:
 
 def of_fp8(found: dict) -> str:
     rows, made = found["rows"], []
-    for plain, start in (("whole", ""), ("1b", "1b-"), ("text", "text-")):
+    for plain, start in (("blocks", ""), ("1b", "1b-"), ("text", "text-")):
         ways = [rows.get(name) for name in (plain, f"{start}fp8", f"{start}torchao")]
         if plain in rows and any(ways[1:]):
             one = rows[plain]

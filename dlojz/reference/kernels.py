@@ -166,6 +166,9 @@ def attention_kernel(q, k, v, out, length, scale, SIZE: tl.constexpr, ROWS: tl.c
         tl.store(out + begin + rows[:, None] * SIZE + depth[None, :], result, mask=rows[:, None] < length)
 
 
+WORTH = 6e10  # FLOPs: fewer take a GPU less time than the host needs to make descriptors, 0.1 ms
+
+
 def attention(q, k, v, causal=False, rows=0, columns=0, warps=0, stages=0):
     """Attention of ``q``, ``k``, ``v``: (batch, heads, length, size), size 16, 32, 64 or 128. ``rows``, ``columns``: of a block,
     powers of 2 from 16 on; 0: what suits the device."""
@@ -173,7 +176,8 @@ def attention(q, k, v, causal=False, rows=0, columns=0, warps=0, stages=0):
     *_, length, size = q.shape
     out = torch.empty_like(q)
     given, blocks, tall, wide = [q, k, v, out], [None], rows or 64, columns or 128
-    if size <= 64 and q.element_size() == 2 and length % tall == length % wide == 0:
+    worth = 4 * q.numel() * length >= WORTH
+    if worth and size <= 64 and q.element_size() == 2 and length % tall == length % wide == 0:
         blocks = [described(x.view(-1, size), [high, size]) for x, high in zip(given, (tall, wide, wide, tall))]
     even = None not in blocks
     if even:
