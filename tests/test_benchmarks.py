@@ -159,6 +159,20 @@ def test_a_table_of_batches_by_hand():
     assert cells[0] == ["sgd", "80 to 95 (lr 0.4)", "not in 99"] and cells[1] == ["adamw", "-", "-"]
 
 
+def test_each_switch_is_measured_with_each_seed(monkeypatch):
+    """And a resized image is one that the network sees: seconds are measured, not made."""
+    seen, seeds = [], []
+    monkeypatch.setattr(day3, "SEEDS", (1, 2))
+    made = day3.Passes.__init__
+    monkeypatch.setattr(day3.Passes, "__init__", lambda self, *args: (seen.append(args[-2:]), made(self, *args))[-1])
+    rows = day3.switches(torch.device("cpu"), 16, 2, 1, 0.1, lambda rows: seeds.append(rows[-1]["seed"]))
+    assert seeds == 4 * [1] + 4 * [2] and [row["way"] for row in rows] == 2 * list(day3.WAYS)
+    assert sorted(set(seen)) == [(side, smoothing) for side in (16, 24, 32) for smoothing in (0.0, 0.1)]
+    assert len({row["loss"] for row in rows}) == 8 and all(row["steps"] == 8 for row in rows)
+    _, cells, said = day3.table_of_switches({"rows": [row | {"accuracy": 0.8 + row["seed"] / 100} for row in rows]})
+    assert cells[0][:2] == ["neither", "81.00% to 82.00%"] and "1 epochs" not in said
+
+
 def test_the_best_rate_is_marked_for_all_its_seeds():
     rows = [{"optimizer": "sgd", "batch": 512, "lr": lr, "warmup": 0, "seed": seed, "curve": []} for lr, seed in
             ((0.1, 1), (0.4, 1), (0.4, 2))]
