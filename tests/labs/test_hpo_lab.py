@@ -1,5 +1,6 @@
 """The lab hpo: its search.py beside Optuna's own, what its figures say, and the numbers that its texts quote."""
 
+import contextlib
 import json
 import math
 import os
@@ -116,6 +117,30 @@ def test_switches(search, capsys):
     with pytest.raises(SystemExit):
         search.arguments(["--workers", "0"])
     assert "--workers" in capsys.readouterr().err
+
+
+def test_workers_do_not_all_sit_on_the_first_gpu(search, monkeypatch, tmp_path):
+    started = []
+
+    class Started:
+        def __init__(self, command):
+            started.append(command[-1])
+
+        def wait(self):
+            return 0
+
+    monkeypatch.setattr(search.torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(search.subprocess, "Popen", Started)
+    monkeypatch.setattr(search.trials, "accounted", lambda journal, devices: contextlib.nullcontext(started.append(devices)))
+    monkeypatch.setattr(search, "work", lambda args, device: started.append(device) or [])
+    switches = ["--journal", str(tmp_path / "search.journal"), "--device", "cuda", "--workers"]
+    search.main([*switches, "4"])
+    assert started == [["cuda:0", "cuda:1"], "cuda:1", "cuda:0", "cuda:1", "cuda:0"]  # accounted, beside, and this one
+    started.clear()
+    for name, value in {"RANK": 1, "WORLD_SIZE": 2, "LOCAL_RANK": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}.items():
+        monkeypatch.setenv(name, str(value))  # torchrun has started one for each GPU
+    search.main([*switches, "2"])
+    assert started == [["cuda:1"], "cuda:1", "cuda:1"]
 
 
 # ---------------------------------------------------------------------------------------------------------------- figures
