@@ -308,7 +308,7 @@ def test_without_optuna_one_sentence(monkeypatch, capsys):
 
 
 def test_what_was_used(journal):
-    with trials.accounted(journal, ["cpu"]):
+    with trials.accounted(journal, "cpu"):
         work(journal, 1)
     assert trials.account(trials.Search(journal).study) == {"gpu_seconds": 0, "joules": None}
 
@@ -324,7 +324,7 @@ def test_what_two_gpus_have_used(journal, monkeypatch):
     monkeypatch.setattr("dlojz.system.machine.gpu_uuid", lambda device: f"GPU-{device.index}")
     monkeypatch.setattr("dlojz.training.energy.EnergyMeter", Meter)
     for devices in (["cuda:0", "cuda:1"], ["cuda:1"]):  # a job with both, another one with one of them
-        with trials.accounted(journal, devices):
+        with trials.accounted(journal, *devices):
             time.sleep(0.01)
     found = trials.account(trials.Search(journal).study)
     assert found["joules"] == 400 and 0.03 <= found["gpu_seconds"] < 60

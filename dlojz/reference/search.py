@@ -297,7 +297,7 @@ def main(argv=None):
         work(args, args.part)
         return
     given, places = sys.argv[1:] if argv is None else argv, devices(args.device)
-    with trials.accounted(args.journal, places[: args.workers]):
+    with trials.accounted(args.journal, *places[: args.workers]):
         beside = [subprocess.Popen([sys.executable, __file__, *given, "--part", places[number % len(places)]])
                   for number in range(1, args.workers)]
         try:

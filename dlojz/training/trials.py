@@ -245,9 +245,9 @@ def rows(study) -> list[dict]:
 
 
 @contextlib.contextmanager
-def accounted(journal: Path | str, devices: list[str]) -> Iterator[None]:
+def accounted(journal: Path | str, *devices: str) -> Iterator[None]:
     """Notes in the study how long its block took, and the energy of these GPUs meanwhile where it can be measured: once for all
-    workers that share them. ``devices``: such as ["cuda:0", "cuda:1"] or ["cpu"]."""
+    workers that share them. ``devices``: such as "cuda:0", "cuda:1", or "cpu"."""
     meters = [meter_of(device) for device in devices]
     begun, before = time.time(), [meter.read() for meter in meters]
     yield

@@ -131,16 +131,16 @@ def test_workers_do_not_all_sit_on_the_first_gpu(search, monkeypatch, tmp_path):
 
     monkeypatch.setattr(search.torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(search.subprocess, "Popen", Started)
-    monkeypatch.setattr(search.trials, "accounted", lambda journal, devices: contextlib.nullcontext(started.append(devices)))
+    monkeypatch.setattr(search.trials, "accounted", lambda journal, *devices: contextlib.nullcontext(started.append(devices)))
     monkeypatch.setattr(search, "work", lambda args, device: started.append(device) or [])
     switches = ["--journal", str(tmp_path / "search.journal"), "--device", "cuda", "--workers"]
     search.main([*switches, "4"])
-    assert started == [["cuda:0", "cuda:1"], "cuda:1", "cuda:0", "cuda:1", "cuda:0"]  # accounted, beside, and this one
+    assert started == [("cuda:0", "cuda:1"), "cuda:1", "cuda:0", "cuda:1", "cuda:0"]  # accounted, beside, and this one
     started.clear()
     for name, value in {"RANK": 1, "WORLD_SIZE": 2, "LOCAL_RANK": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}.items():
         monkeypatch.setenv(name, str(value))  # torchrun has started one for each GPU
     search.main([*switches, "2"])
-    assert started == [["cuda:1"], "cuda:1", "cuda:1"]
+    assert started == [("cuda:1",), "cuda:1", "cuda:1"]
 
 
 # ---------------------------------------------------------------------------------------------------------------- figures
