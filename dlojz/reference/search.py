@@ -177,12 +177,12 @@ class Yours(optuna.pruners.BasePruner):
         return bool(prunes(others, trial.last_step, trial.intermediate_values[trial.last_step]))
 
 
-PRUNERS = {
-    "none": optuna.pruners.NopPruner,
-    "median": lambda: optuna.pruners.MedianPruner(n_startup_trials=5),
-    "asha": lambda: optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3),
-    "hyperband": lambda: optuna.pruners.HyperbandPruner(min_resource=1, max_resource=EPOCHS, reduction_factor=3),
-    "yours": Yours,
+PRUNERS = {  # for trainings of so many epochs
+    "none": lambda epochs: optuna.pruners.NopPruner(),
+    "median": lambda epochs: optuna.pruners.MedianPruner(n_startup_trials=5),
+    "asha": lambda epochs: optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3),
+    "hyperband": lambda epochs: optuna.pruners.HyperbandPruner(min_resource=1, max_resource=epochs, reduction_factor=3),
+    "yours": lambda epochs: Yours(),
 }
 SAMPLERS = {
     "random": lambda seed: optuna.samplers.RandomSampler(seed=seed),
@@ -266,7 +266,7 @@ def work(args, device):
     """One worker. Returns the numbers of the trials that it has run."""
     torch.set_num_threads(args.threads)
     data = load(device, args.images)
-    search = trials.Search(args.journal, PRUNERS[args.pruner](), SAMPLERS[args.sampler])
+    search = trials.Search(args.journal, PRUNERS[args.pruner](args.epochs), SAMPLERS[args.sampler])
     return search.run(lambda trial: objective(trial, data, epochs=args.epochs), args.trials, args.seed)
 
 

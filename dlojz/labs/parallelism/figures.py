@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 
-from ...system import workspace
+from ...system import paths, workspace
 from ...system.errors import UsageError
 from ...ui import charts, tables, words
 from ...ui.charts import Lane, Line, Rule, Span
@@ -52,6 +53,25 @@ def link(job) -> View:
                                                               for size, took in zip(sizes, seconds)]
     return View(title, "\n".join([title, table(head, cells), *said]),
                 headline(title.capitalize()) + chart.html() + table_html(head, cells) + quiet(said[0]))
+
+
+def recorded_links() -> View:
+    """All-reduces of two processes as they were recorded, over NVLink and on a CPU, and what your `fit` says of them."""
+    lines, cells, colours = [], [], iter((BLUE, ORANGE, GREEN))
+    for file in sorted(paths.share("docs", "results").glob("parallel_links-2x-*.json"), reverse=True):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        on = found["machine"].get("gpu") or f"{found['machine']['cores_allowed']} cores"
+        name = f"{'NVLink, ' if found['backend'] == 'nccl' else ''}{found['backend']}, {on}"
+        sizes, seconds = ([row[key] for row in found["rows"]] for key in ("bytes", "seconds"))
+        latency, bandwidth = yours().fit(sizes, seconds)
+        lines.append(Line(name, list(zip(sizes, seconds)), next(colours), marker="o"))
+        cells.append([name, words.seconds(latency), f"{_bytes(bandwidth)}/s", _bytes(latency * bandwidth),
+                      f"{_bytes(sizes[-1] / seconds[-1])}/s"])
+    title = "recorded: time of an all-reduce of two processes by its size"
+    head = ["link", "latency by your fit", "bandwidth by your fit", "knee", "largest message"]
+    chart = charts.lines(lines, x="size of the message", y="time", log="xy", say_x=_bytes, say_y=words.seconds, say=words.seconds)
+    return View(title, "\n".join([title, table(head, cells)]),
+                headline(title.capitalize()) + chart.html() + table_html(head, cells))
 
 
 @tables.numbers(width=(128, 65536), tokens=(1, 10**7), gpus=(2, 1024))
