@@ -206,6 +206,24 @@ def test_all_figures_have_a_picture_and_a_twin(journal):
         assert "<svg" in view._repr_html_() and len(str(view).split("\n")) > 3
 
 
+def test_pruners_are_compared_on_the_same_trainings(search, monkeypatch):
+    """Curves that never cross: the best of them after one epoch is the best in the end."""
+    draw = random.Random(0)
+    curves = [[0.2 + quality + 0.1 / epoch for epoch in range(1, 10)] for quality in (draw.random() / 2 for _ in range(60))]
+    record = {"rows": [{"errors": dict(enumerate(curve, start=1))} for curve in curves], "machine": {"gpu": "GPU"}, "date": "",
+              "versions": {}}
+    monkeypatch.setattr(figures, "_recorded", lambda part: record)
+    monkeypatch.setattr(figures, "yours", lambda: search)
+    rows = {row[0]: row[1:] for row in (line.split() for line in str(figures.pruners(budget=90, orders=10)).splitlines()[2:7])}
+    assert rows["none"][:3] == ["10.0", "10.0", "90.0"] and rows["yours"] == rows["asha"]
+    for name in ("median", "asha", "hyperband"):
+        assert float(rows[name][0]) > 14 and float(rows[name][1]) < 10 and 90 <= float(rows[name][2]) < 98, rows
+        assert float(rows[name][3]) < float(rows["none"][3])  # who sees more trials finds a better one
+    assert "1.00 after epoch 1, 1.00 after epoch 3" in str(figures.pruners(budget=9, orders=2))
+    with pytest.raises(UsageError, match="budget"):
+        figures.pruners(budget=0)
+
+
 def test_nothing_to_show_yet(tmp_path):
     for figure in (figures.history, figures.importance, figures.slices, figures.pruned, figures.workers, figures.finalists):
         assert "No trial yet" in str(figure(tmp_path / "search.journal"))

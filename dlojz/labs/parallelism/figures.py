@@ -100,8 +100,8 @@ def ways(job, part: str) -> View:
         passes = [("forward", "sent_forward"), ("backward", "sent_backward")] if "sent_forward" in row else [("both", "sent")]
         cells += [[*(said if not number else [""] * 4), name, _sent(row[key])] for number, (name, key) in enumerate(passes)]
     title = f"beside one process: {part}"
-    note = ("Differences: of three losses or of the result, and of the first gradients, as a fraction of the largest number. float32 "
-            "has 7 digits, and sums in another order differ in the last. Holds: of all parameters.")
+    note = ("Differences: of three losses or of the result, and of the first gradients, as a fraction of the largest number. "
+            "float32 has 7 digits, and sums in another order differ in the last. Holds: of all parameters.")
     return View(title, "\n".join([title, table(head, cells), note]), headline(title.capitalize()) + table_html(head, cells)
                 + quiet(note))
 
