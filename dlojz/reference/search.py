@@ -310,7 +310,12 @@ def main(argv=None):
     print(f"this worker ran {len(mine)} of {args.trials} trials; all: {counts}")
     with contextlib.suppress(ValueError):
         chosen = best(study.trials)
-        print(f"the best: trial {chosen.number}, error {chosen.value:.4f}, {chosen.params}")
+        short = {name: float(f"{value:.3g}") if isinstance(value, float) else value for name, value in chosen.params.items()}
+        print(f"the best: trial {chosen.number}, error {chosen.value:.4f}, {short}")
+    used = trials.account(study)
+    if used["gpu_seconds"]:
+        energy = "energy not measured" if used["joules"] is None else f"{used['joules'] / 1000:.2f} kJ"
+        print(f"all workers so far: {used['gpu_seconds'] / 3600:.3f} GPU hours, {energy}")
     if any(codes):
         print(f"{sum(map(bool, codes))} workers beside this one ended with an error; their trials were taken up again",
               file=sys.stderr)

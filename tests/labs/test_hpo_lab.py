@@ -225,8 +225,13 @@ def test_pruners_are_compared_on_the_same_trainings(search, monkeypatch):
 
 
 def test_nothing_to_show_yet(tmp_path):
-    for figure in (figures.history, figures.importance, figures.slices, figures.pruned, figures.workers, figures.finalists):
+    every = (figures.history, figures.slices, figures.pruned, figures.workers, figures.finalists)
+    for figure in every:
         assert "No trial yet" in str(figure(tmp_path / "search.journal"))
+    trials.Search(tmp_path / "search.journal").run(lambda trial: 1.0, 2)  # as the stub does
+    for figure in every:
+        assert "2 trials of" in str(said := figure(tmp_path / "search.journal")) and "is `hpo.objective` written" in str(said)
+    assert "0 trials have an error after epoch 3: six are needed" in str(figures.importance(tmp_path / "search.journal", epoch=3))
 
 
 def test_landscapes_have_their_minima():

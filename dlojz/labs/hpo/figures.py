@@ -93,8 +93,13 @@ def _view(title: str, chart, head: Sequence[str] = (), rows: Sequence[Sequence[s
                 + (table_html(head, rows) if rows else "") + (quiet(note) if note else ""))
 
 
-def _empty(job) -> View:
-    return _view(f"No trial yet: {getattr(job, 'run', job)} has no journal with a finished trial", None)
+def _empty(job, wanted: str = "an error") -> View:
+    """What a figure says that has nothing to show. ``wanted``: what no trial has."""
+    study = _study(job)
+    over = sum(one.state.is_finished() for one in study.get_trials(deepcopy=False)) if study else 0
+    run = getattr(job, "run", job)
+    return _view(f"{over} trials of {run} are over, and none has reported {wanted}: is `hpo.objective` written?" if over else
+                 f"No trial yet: {run} has no journal with a finished trial", None)
 
 
 def _study(job):
@@ -234,7 +239,7 @@ def importance(job, epoch: int = 1) -> View:
     """What fraction of the variance of the errors after ``epoch`` epochs the groups of each parameter explain."""
     rows = [row for row in _rows(job) if str(epoch) in row["errors"]]
     if len(rows) < 6:
-        return _empty(job)
+        return _view(f"{len(rows)} trials have an error after epoch {epoch}: six are needed", None)
     bars = []
     given = {name: rows for name in dict.fromkeys(name for row in rows for name in row["params"])}
     for optimizer in ("sgd", "adamw"):  # whose good rates have nothing to do with each other
@@ -406,7 +411,7 @@ def finalists(job) -> View:
     """The best trials of a search, each trained anew with new seeds, by your `confirm`; then the chosen one on the test set."""
     rows = sorted((row for row in _rows(job) if row["state"] == "complete"), key=lambda row: row["value"])
     if not rows:
-        return _empty(job)
+        return _empty(job, "the error of its last epoch")
     import torch
 
     size, mine, kit = sized(), yours(), finished()
