@@ -523,9 +523,9 @@ def described(part: str, here: Here, rows: list[dict]) -> dict:
 
 
 def keep(found: dict, folder: Path) -> Path:
-    """Writes a part's result as ``PART-1x-DEVICE.json``, one row a line, numbers with four figures."""
+    """Writes a part's result as ``PART-1x-DEVICE.json`` (``gpus`` of them), one row a line, numbers with four figures."""
     device = found["machine"].get("gpu") or f"{found['machine'].get('cores_allowed')} cores"
-    file = folder / f"{found['suite']}-1x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
+    file = folder / f"{found['suite']}-{found.get('gpus', 1)}x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
     head = {name: value for name, value in found.items() if name != "rows"}
     rows = ",\n".join("  " + json.dumps(_rounded(row)) for row in found["rows"])
     folder.mkdir(parents=True, exist_ok=True)

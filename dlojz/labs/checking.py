@@ -310,8 +310,8 @@ class Places:
         said = f"You have not edited its fences yet. The first is {first}, {self.line_of(first)}. If you have: is the file saved?"
         for name, text in self.texts.items():
             if number := fences.first_change(text, catalogue.reference(name).read_text(encoding="utf-8")):
-                shown = textfile.shown(self.lines[name][number - 1].strip())
-                return (f"{said}\nOutside of the fences {name} is not as it came, first in line {number}, `{shown}`: "
+                line = shown(self.lines[name][number - 1].strip())
+                return (f"{said}\nOutside of the fences {name} is not as it came, first in line {number}, `{line}`: "
                         "what you write for this lab goes between the two comments of a fence.")
         return said
 

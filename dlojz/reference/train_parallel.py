@@ -94,6 +94,12 @@ class Net(nn.Module):
         return self.head(self.norm(x))
 
 
+def made(args, device):
+    """A `Net`, drawn where it will be: a billion numbers take a CPU as long as the rest takes a GPU."""
+    with device:
+        return Net(args)
+
+
 def loss_of(logits, targets):
     return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
@@ -134,17 +140,19 @@ def apart(values, wanted) -> float:
 
 
 class Beside:
-    """The same training in one process: what each step's loss and gradients should be."""
+    """The same training in one process: what each step's loss and gradients should be, and how long a step takes."""
 
     def __init__(self, args, device):
-        net = Net(args).to(device)
+        net = made(args, device)
         self.parameters = sum(each.numel() for each in net.parameters())
         optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
-        self.losses, self.gradients = [], None
+        self.losses, self.gradients, self.seconds = [], None, float("inf")
         for step in range(STEPS):
             tokens, targets = batch(args, device, step)
+            begun = clock(device)
             loss = loss_of(net(tokens), targets)
             loss.backward()
+            self.seconds = min(self.seconds, clock(device) - begun)
             self.losses.append(loss.item())
             self.gradients = self.gradients or {name: each.grad.clone() for name, each in net.named_parameters()}
             optimizer.step()
@@ -175,7 +183,7 @@ def trained(net, args, device, beside, way, part=lambda tensor: tensor, groups=1
     return {"way": way, "loss": max(abs(mine / right - 1) for mine, right in zip(losses, beside.losses)),
             "gradient": apart([first[name] for name in beside.gradients], beside.gradients.values()), "seconds": min(seconds),
             "held": sum((each.to_local() if isinstance(each, DTensor) else each).numel() for each in net.parameters()),
-            "parameters": beside.parameters, **counted}
+            "alone": beside.seconds, "parameters": beside.parameters, **counted}
 
 
 def clock(device) -> float:
@@ -209,13 +217,13 @@ def links(args, device):
 
 def tensor(args, device):
     beside = Beside(args, device)
-    net = Net(args).to(device)
+    net = made(args, device)
     for block in net.blocks:
         block.mlp = parallelism.TensorMLP(block.mlp.up, block.mlp.down)
     yield by_hand(net, args, device, beside)
     mesh = init_device_mesh(device.type, (dist.get_world_size(),), mesh_dim_names=("tensor",))
     for way, sequence, loss in (("tensor", False, False), ("+ sequence", True, False), ("+ loss", True, True)):
-        net = parallelize_module(Net(args).to(device), mesh, plan_of(args.blocks, sequence, loss))
+        net = parallelize_module(made(args, device), mesh, plan_of(args.blocks, sequence, loss))
         yield trained(net, args, device, beside, way, in_parts=loss)
 
 
@@ -238,7 +246,7 @@ def two(args, device):
     if dist.get_world_size() % 2:
         raise UsageError("the part two needs an even number of processes: torchrun --nproc-per-node 4 train_parallel.py two")
     beside = Beside(args, device)
-    net = Net(args).to(device)
+    net = made(args, device)
     mesh = parallelism.two_dimensions(net, device.type, 2, plan_of(args.blocks))
     groups, mine = (mesh["shard"].size(), mesh["shard"].get_local_rank()) if mesh is not None else (1, 0)
     yield trained(net, args, device, beside, f"FSDP over {groups} x tensor over 2", lambda rows: rows.chunk(groups)[mine])
@@ -320,7 +328,8 @@ def pipeline(args, device):
             yield {"schedule": name, "error": f"torch {torch.__version__} sends itself a message first, which gloo cannot"}
             continue
         torch.manual_seed(1)
-        net = nn.Sequential(*(Layer(args.width, args.wait / 1000, log) for _ in range(layers))).to(device)
+        with device:
+            net = nn.Sequential(*(Layer(args.width, args.wait / 1000, log) for _ in range(layers)))
         right = copy.deepcopy(net)
         for layer in right:
             layer.wait = 0.0
@@ -363,7 +372,8 @@ def pipeline(args, device):
 
 def working_alone(args, device, layers):
     """Seconds that a device's own layers take for all microbatches of a step, where nothing is sent and nobody waits."""
-    net = nn.Sequential(*(Layer(args.width, 0.0, []) for _ in range(layers))).to(device)
+    with device:
+        net = nn.Sequential(*(Layer(args.width, 0.0, []) for _ in range(layers)))
     x = torch.randn(args.rows, args.width, device=device, requires_grad=True)
     times = []
     for _ in range(3 if not args.wait else 0):
