@@ -77,7 +77,7 @@ def test_two_users_at_once(hub, chromium, folder):
         lab.idle()
         lab.run_all(wait=False)
     for lab in (ada, bob):
-        lab.idle(400)
+        lab.idle(patient(200))
         assert lab.errors() == [], lab.user
     assert "not attempted" in ada.shown().lower() and "solved" in bob.shown()
     runs = {user: {run.name for run in (folder / "home" / user / COURSE / "runs").iterdir()} for user in ("ada", SOLVED)}
@@ -130,7 +130,7 @@ def test_a_job_outlives_restart_and_browser_and_its_button_stops_it(ada, hub, ch
     again.idle()
     again.run_cell("from dlojz import (catch_up")
     wait_for(lambda: log.stat().st_size > size, 60)
-    again.run_instead("FIRST = ", 'jobs.watch(jobs["longest"])', wait=0)
+    again.run_instead("jobs.watch(job)", 'jobs.watch(jobs["longest"])', wait=0)
     again.shows("RUNNING", 60)
     again.press("cancel")
     again.shows("CANCELLED", 60)
@@ -143,7 +143,7 @@ def test_each_notebook_runs_in_the_solved_workspace(notebook, hub, chromium):
     lab = Lab(chromium, hub, SOLVED)
     lab.login(f"lab/tree/{COURSE}/{notebook}")
     lab.idle()
-    lab.run_all(900)
+    lab.run_all(patient(300))
     assert lab.errors() == []
     lab.menu("Kernel", "kernelmenu:shutdown")
     lab.close()
