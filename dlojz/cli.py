@@ -383,6 +383,9 @@ def lab_course(args) -> int:
             say(f"{one.lab}: {'; '.join(one.faults) or 'ok'} ({one.seconds / 60:.1f} min)")
     except ImportError:
         raise UsageError("notebooks are executed with nbclient, which is not installed: pip install 'dlojz[dev]'") from None
+    except KeyboardInterrupt:  # what was proved is not lost
+        say(proof.course_table(found))
+        raise
     say(proof.course_table(found))
     return 1 if any(one.faults for one in found) else 0
 
