@@ -171,6 +171,17 @@ def parser() -> Parser:
     verb.add_argument("jobs", nargs="+", metavar="JOB")
     verb.set_defaults(run=cancel)
 
+    verb = verbs.add_parser("hub", help="set a JupyterHub up: the kernel, a workspace at the first login, limits",
+                            description="With the configuration of a JupyterHub: its users get the course's kernel, a workspace "
+                                        "at their first login, and limits. Without: your own account gets kernel and workspace.")
+    verb.add_argument("config", nargs="?", default="", metavar="CONFIG", help="such as /etc/jupyterhub/jupyterhub_config.py")
+    verb.add_argument("--cores", type=float, default=1, metavar="N", help="for each user's server (default: 1)")
+    verb.add_argument("--memory", type=float, default=5, metavar="GB", help="for each user's server (default: 5)")
+    verb.add_argument("--group", default="", metavar="NAME", help="a workspace only for members of this Unix group")
+    verb.add_argument("--site", default="", metavar="S", help="where jobs run: one of `dlojz sites`, or a .toml file")
+    verb.add_argument("--remove", action="store_true", help="take it out of the configuration again")
+    verb.set_defaults(run=hub)
+
     verb = verbs.add_parser("launch", help="for instructors: submit every run of a day's notebooks, and follow them",
                             description="Submit every run of a day's notebooks from a solved workspace, and follow them to their "
                                         "end. The same again starts only what is missing.")
@@ -226,6 +237,19 @@ def parser() -> Parser:
     verb.set_defaults(run=sites)
 
     return top
+
+
+def hub(args) -> int:
+    from . import hub
+
+    if args.remove and not args.config:
+        raise UsageError("say from which configuration: dlojz hub --remove CONFIG")
+    done = hub.removed(args.config) if args.remove else \
+        hub.for_all(args.config, args.cores, args.memory, args.group, args.site) if args.config else \
+        hub.for_me(args.site)
+    for line in done:
+        say(line)
+    return 0
 
 
 def workspace(args) -> int:
@@ -359,6 +383,9 @@ def lab_course(args) -> int:
             say(f"{one.lab}: {'; '.join(one.faults) or 'ok'} ({one.seconds / 60:.1f} min)")
     except ImportError:
         raise UsageError("notebooks are executed with nbclient, which is not installed: pip install 'dlojz[dev]'") from None
+    except KeyboardInterrupt:  # what was proved is not lost
+        say(proof.course_table(found))
+        raise
     say(proof.course_table(found))
     return 1 if any(one.faults for one in found) else 0
 

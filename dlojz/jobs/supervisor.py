@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..system import processes
 from ..system.errors import UsageError
+from ..system.machine import limit_of_cores
 from ..system.shown import say
 from .queue import HEARTBEAT, MARK, Entry, Queue, lock
 from .script import SHORTEST_WARNED, WARNING
@@ -31,8 +32,9 @@ LATE = 3.0  # seconds after which a final state that could not be written is tri
 class Supervisor:
     """One look at a time at the queue, which must be locked meanwhile."""
 
-    def __init__(self, queue: Queue, clock=time.monotonic, say=None):
+    def __init__(self, queue: Queue, clock=time.monotonic, say=None, limit=limit_of_cores):
         self.queue = queue
+        self.limit = limit
         self.say = say or log
         self.clock = clock
         self.grace = float(os.environ.get("DLOJZ_GRACE", GRACE))
@@ -239,6 +241,8 @@ class Supervisor:
             environ |= {MARK: entry.mark, "DLOJZ_RUN": entry.folder}
             if entry.devices:
                 environ["CUDA_VISIBLE_DEVICES"] = ",".join(given)
+            if cores := self.limit():
+                environ.setdefault("OMP_NUM_THREADS", str(cores))
             with open(folder / "out.log", "ab") as out, open(folder / "err.log", "ab") as err:
                 child = subprocess.Popen(["bash", "job.sh"], cwd=folder, env=environ, start_new_session=True,
                                          stdin=subprocess.DEVNULL, stdout=out, stderr=err)

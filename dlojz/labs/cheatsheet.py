@@ -93,6 +93,12 @@ def _memory(name: str) -> Callable[[], Beside]:
     return _rows(f"memory-{ONE}", {"name": name}, {"name": "as it is"}, "step_ms", "bytes", "techniques")
 
 
+def _pruned() -> Beside:
+    """Epochs that the trials of a search took, and what they would have taken had none been stopped."""
+    epochs = [len(row.get("errors", ())) for row in _table(f"hpo_search-{ONE}")]
+    return Beside({"seconds": sum(epochs)}, {"seconds": max(epochs) * sum(map(bool, epochs))}, "seconds")
+
+
 RESNET = "ResNet-50, 224 px, batch 256"
 GPT = "GPT 124M, 16 x 1,024 tokens"
 LOADER, LADDER = f"loader-{ONE}", f"compile_ladder-{ONE}"
@@ -104,7 +110,9 @@ METHODS: dict[str, tuple[Method, ...]] = {
                f"{RESNET}; from FP32 everywhere",
                "Always in training. PyTorch has it on for convolutions, off for products.", "gpu"),
         Method("bf16 autocast", "--amp bf16 · torch.autocast", _runs("amp", "gpu"), f"{RESNET}; from TF32",
-               "Always, on Ampere and later. On V100 and T4: FP16, with a GradScaler.", "amp"),
+               "Always, on Ampere and later. It needs no scaler.", "amp"),
+        Method("fp16 autocast", "--amp fp16 · GradScaler", _runs("amp_fp16", "gpu"), f"{RESNET}; from TF32",
+               "On V100 and T4, which have no bf16. The scaler skips updates whose gradients overflow.", "amp"),
         Method("channels-last", "--channels-last · memory_format=", _runs("channels_last", "amp"), f"{RESNET}; from bf16",
                "Convolutions in half precision. Before the DDP wrap. Nothing for transformers.", "channels_last"),
         Method("torch.compile", "--compile", _named(LADDER, "compiled", "eager"), f"{RESNET}, bf16, channels-last",
@@ -155,6 +163,10 @@ METHODS: dict[str, tuple[Method, ...]] = {
                "A large batch on few GPUs. Divide the loss; no_sync until the last.", "memory"),
         Method("LoRA", "--lora 16", _memory("LoRA, rank 16"), GPT,
                "Fine-tuning: no gradients and no states for the weights that stay.", "memory"),
+    ),
+    "Train the right one": (
+        Method("stop poor trials", "search.py · Optuna's pruners", _pruned, "120 trials of up to 9 epochs",
+               "Early results rank as late ones do. Confirm the best with other seeds.", "hpo"),
     ),
     "Serve it": (
         Method("FP8 products", "torch._scaled_mm",
