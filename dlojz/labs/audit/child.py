@@ -1,16 +1,19 @@
 """The process that runs the script: as ``python SCRIPT ARGS`` would, with the observers of the probe and one of its own.
+With ranks there are several, each started as torchrun would start it.
 
 ``passed``, piled (how many of the looked-at
                  gradients have, since the last update, been added to what that update had used), cleared (how many were not zero
-                 after the backward pass, and are zero or missing now), training (the model's mode)
+                 after the backward pass, and are zero or missing now)
+``mode``         the script sets a module to training or to eval mode: of (which module), training
 ``back``         a backward pass begins: direct (whether the script itself asks for it, not a library)
 ``scaling``      a call of a gradient scaler, enabled or not: call, enabled, asked (whether it was made to be enabled)
 ``clipping``     gradients are clipped, by norm or by value
 ``scheduled`` ``stepped``  a learning rate schedule is made, is stepped: kind
 ``read``         a value that belongs to a graph is read by the host: how
 ``cut``          a pass over a loader was ended early
+``kept``         torch.save writes a file: path
 ``wrote``        a file outside of the audit's own folder was opened to be written: path
-``flags``        float32 products, and whether there is a GPU
+``flags``        float32 products, whether there is a GPU, cores, and which GPUs this process may see
 ``enough``       all updates that were asked for have been seen
 """
 
@@ -24,15 +27,17 @@ import json
 import os
 import runpy
 import sys
+import time
 import traceback
 import weakref
+from pathlib import Path
 
 import torch
 from torch.optim import lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import dataloader
 
-from ..probe import observe
+from ..probe import observe, pretend
 from ..probe.log import KIT, Log, error
 from ..probe.modes import Calls, Operations
 from ..probe.observe import told
@@ -40,6 +45,7 @@ from . import folder
 
 OBSERVERS = ("layers", "sampling", "precision", "compiling", "transfers")
 LOOKED_AT = 6  # parameters of an optimizer
+PATIENCE = 10.0  # seconds that a rank waits for the others
 READS = {getattr(torch.Tensor, name): name for name in ("item", "tolist", "__float__", "__bool__", "__format__", "__repr__")}
 
 
@@ -50,8 +56,8 @@ class Mark:
 class Watch:
     """The observer of the audit: it knows optimizers, graphs, scalers and loaders, whoever calls them."""
 
-    def __init__(self, log: Log, updates: int):
-        self.log, self.updates = log, updates
+    def __init__(self, log: Log, updates: int, finish):
+        self.log, self.updates, self.finish = log, updates, finish
         self.number = 0
         self.marks: list[weakref.ref] = []
         self.used: dict[int, tuple] = {}  # by parameter: gradient and version that an update has used
@@ -73,6 +79,7 @@ class Watch:
         for kind in vars(lr_scheduler).values():
             if inspect.isclass(kind) and "step" in vars(kind):
                 kind.step = self.noting_schedule(kind.step)
+        torch.nn.Module.train = self.noting_mode(torch.nn.Module.train)
         given = dataloader._BaseDataLoaderIter
         given._reset, given.__next__ = self.noting_reset(given._reset), self.noting_next(given.__next__)
 
@@ -163,17 +170,18 @@ class Watch:
                     for group in optimizer.param_groups]
         self.log.note("passed", number=self.number, which=list(self.watched).index(id(optimizer)), groups=settings,
                       optimizer=type(optimizer).__name__, has_fused="fused" in optimizer.defaults, alive=alive,
-                      passes=max(0, len(self.marks) - 2), training=getattr(self.log.model, "training", None), **was)
+                      passes=max(0, len(self.marks) - 2), **was)
         if enough:
             self.log.note("enough")
-            finish(0)
+            self.finish(0)
 
     def alive(self) -> int:
         return sum(mark() is not None for mark in self.marks[:-2])
 
     def flags(self) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        self.log.note("flags", products=told.float32_products(), gpu=torch.cuda.is_available(), cores=cores)
+        self.log.note("flags", products=told.float32_products(), gpu=torch.cuda.is_available(), cores=cores,
+                      visible=os.environ.get("CUDA_VISIBLE_DEVICES"))
 
     # ------------------------------------------------------------------------------------------------ scalers, schedules
     def noting_made(self, original):
@@ -204,6 +212,23 @@ class Watch:
 
         return step
 
+    def noting_mode(self, original):
+        inside = False  # a module sets those in it
+
+        @functools.wraps(original)
+        def train(module, mode=True):
+            nonlocal inside
+            if inside or self.log.quiet:
+                return original(module, mode)
+            self.log.note("mode", of=id(module), training=bool(mode))
+            inside = True
+            try:
+                return original(module, mode)
+            finally:
+                inside = False
+
+        return train
+
     # ----------------------------------------------------------------------------------------------------- reads, loaders
     def before_call(self, function, args, kwargs):
         if function in READS and args and getattr(args[0], "grad_fn", None) is not None:
@@ -231,8 +256,14 @@ class Watch:
         return following
 
 
-def finish(code: int) -> None:
-    """At once: nothing of the script runs after what was asked for, neither its end nor what it has registered for it."""
+def finish(code: int, own: str = "", ranks: int = 1) -> None:
+    """At once: nothing of the script runs after what was asked for, neither its end nor what it has registered for it. A rank
+    waits for those that may still read what it sent."""
+    if ranks > 1:
+        Path(own, f"rank-{os.environ['RANK']}").touch()
+        until = time.monotonic() + PATIENCE
+        while len(list(Path(own).glob("rank-*"))) < ranks and time.monotonic() < until:
+            time.sleep(0.05)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
@@ -251,12 +282,23 @@ def main() -> None:
         del os.environ["PYTHONPATH"]
     else:
         os.environ["PYTHONPATH"] = request["path"]
-    watchers = [*(observe.load(name)(log, {"marks": False}) for name in OBSERVERS), Watch(log, request["updates"])]
+    ranks, gpus = request["ranks"], request["gpus"]
+    options = {"marks": "inputs" if ranks > 1 else False, "gpus": gpus, "wait": False}
+    names = [*OBSERVERS, *(["collectives"] if ranks > 1 else [])]
+    ends = functools.partial(finish, own=request["own"], ranks=ranks)
+    watchers = [*(observe.load(name)(log, options) for name in names), Watch(log, request["updates"], ends)]
+    if gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        watchers.append(pretend.Observer(log, gpus))
     for each in watchers:
         each.install()
-    save = torch.save
-    torch.save = Watch.before_it(save, lambda _, file=None, *__, **___: isinstance(file, (str, os.PathLike))
-                                 and folder.own(file, request["own"]))
+
+    def saving(_, file=None, *__, **___):
+        if isinstance(file, (str, os.PathLike)):
+            folder.own(file, request["own"])
+            log.note("kept", path=os.path.realpath(file))
+
+    torch.save = Watch.before_it(torch.save, saving)
     folder.guard(request["own"], lambda path: log.note("wrote", path=path))
     code = 1
     try:

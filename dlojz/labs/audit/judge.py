@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -34,10 +35,11 @@ class Finding:
 
 
 class Seen:
-    """The facts of one run, in their order."""
+    """The facts of one run, in their order. ``ranks``: this one, and those of the other processes."""
 
-    def __init__(self, events: list):
+    def __init__(self, events: list, *others: list):
         self.events = events
+        self.ranks = [self, *map(Seen, others)]
         self.updates = self.all("passed")
         flags = self.first("flags")
         model = self.training()
@@ -51,6 +53,27 @@ class Seen:
     def first(self, kind: str):
         return next((event for event in self.events if event.what == kind), None)
 
+    @property
+    def group(self) -> str:
+        """Why nothing can be said of several processes; empty where something can."""
+        if len(self.ranks) == 1:
+            return "One process: --ranks 2 shows what goes wrong between several."
+        return "" if all(rank.first("group.made") for rank in self.ranks) else "The processes made no process group."
+
+    def asked_in(self, training: bool) -> list[tuple]:
+        """(loader, what it was asked for) of each pass of a model in training, or of each in eval mode without gradients."""
+        asked, found = None, []
+        for event in self.all("batch.indices", "model"):
+            if event.what == "batch.indices":
+                asked = event
+            elif asked is not None and event.training == training and event.grad == training:
+                found.append((self.loaders.get(asked.loader), asked))
+        return found
+
+    @functools.cached_property
+    def loaders(self) -> dict:
+        return {event.number: event for event in self.all("loader")}
+
     def training(self):
         """The first pass of the model that is trained, with the formats of its weights; None: there is none."""
         return next((event for event in self.events if event.what == "model" and event.training), None)
@@ -61,13 +84,7 @@ class Seen:
 
     def loader(self):
         """The loader that feeds the training."""
-        asked = None
-        for event in self.events:
-            if event.what == "batch.indices":
-                asked = event.loader
-            elif event.what == "model" and event.training and asked is not None:
-                return next((one for one in self.all("loader") if one.number == asked), None)
-        return None
+        return next((loader for loader, _ in self.asked_in(training=True)), None)
 
 
 # ------------------------------------------------------------------------------------------------ what makes results wrong
@@ -120,16 +137,45 @@ def validates(seen: Seen) -> tuple:
         UNSEEN, "This run came to no validation.")
 
 
+EVAL = "After a validation the model was trained in eval mode: without dropout, with the statistics of batch norm as they were."
+
+
 def trains(seen: Seen) -> tuple:
+    """Wrong only where nobody can have meant it: what put the model into eval mode was for a validation, nothing has set a mode
+    since, nothing was frozen, the same line has trained it in train mode before, and it was never put into eval mode to train."""
     first = seen.training()
     if first is None or not any(word in layer for layer in first.settings for word in ("Dropout", "BatchNorm")):
         return NOT_APPLICABLE, "The model has no layer that works otherwise in training."
-    modes = [update.training for update in seen.updates]
-    if True in modes and modes[-2:] == [False, False] and \
-            any(not event.training and not event.grad for event in seen.all("model")):
-        return WRONG, ("After a validation the model was trained in eval mode: without dropout, and with the statistics of batch "
-                       "norm as they were. Call model.train() at the start of each epoch."), seen.updates[-1]
-    returned = any(not before.training and after.training for before, after in zip(seen.all("model"), seen.all("model")[1:]))
+    validated: dict[int, bool] = {}  # models put into eval mode: whether a validation came, and no call for a mode after it
+    passes, backs, known, looked = [], [], set(), set()
+    stayed, meant, returned = [], None, False
+    for event in seen.all("mode", "model", "backward", "passed"):
+        if event.what == "mode":
+            validated = {of: False for of in [*validated, event.of] if of != event.of or not event.training}
+        elif event.what == "model" and not event.grad:
+            if not event.training:
+                looked.add(event.of)
+                validated |= {event.of: True} if event.of in validated else {}
+        elif event.what == "model":
+            passes += [event] if event.frozen < sum(event.parameters.values()) else []
+        elif event.what == "backward":
+            backs += [(one, event, validated.get(one.of)) for one in passes]
+            passes = []
+        else:
+            in_training = {one.of for one, *_ in backs if one.training}
+            for one, back, after_validation in backs:
+                key = one.of, one.frozen, back.file, back.line
+                if one.training:
+                    known.add(key)
+                    returned = returned or one.of in looked
+                elif key in known and one.of not in in_training:
+                    stayed += [event] if after_validation else []
+                    meant = meant if after_validation else event
+            backs = []
+    if len(stayed) > 1 and not meant:
+        return WRONG, f"{EVAL} Call model.train() at the start of each epoch.", stayed[-1]
+    if stayed or meant:
+        return UNSEEN, f"{EVAL} If that is not meant so, call model.train() at the start of each epoch.", meant or stayed[-1]
     return (USED, "The model was trained in train mode, also after it had been in eval mode.") if returned else (
         UNSEEN, "This run came to no training after eval mode.")
 
@@ -220,6 +266,119 @@ def shuffles(seen: Seen) -> tuple:
             return WRONG, ("Two epochs had the same order: the DistributedSampler was not told the epoch. "
                            "Call sampler.set_epoch(epoch) before each."), loader
     return (USED, "The second epoch had another order.") if several else (UNSEEN, "This run came to no second epoch.")
+
+
+# ------------------------------------------------------------------------------------------------------ several processes
+def parts(seen: Seen) -> tuple:
+    if seen.group:
+        return NOT_APPLICABLE, seen.group
+    if not all(rank.first("wrap") for rank in seen.ranks):
+        return UNSEEN, "The processes do not share gradients by DistributedDataParallel: they may need the same samples."
+    given = [[str([value.get("mark") for value in event.inputs]) for event in rank.all("model")
+              if event.training and event.inputs][:4] for rank in seen.ranks]
+    if min(map(len, given)) < 4 or len(set(given[0])) < 4:
+        return UNSEEN, "There were too few different inputs."
+    if all(one == given[0] for one in given):
+        where = next(event for event in seen.all("model") if event.training)
+        return WRONG, ("All ranks trained on the same samples: several GPUs do the work of one. Give the loader a "
+                       "DistributedSampler."), where
+    return USED, "Each rank trained on samples of its own."
+
+
+def keeps(seen: Seen) -> tuple:
+    if seen.group:
+        return NOT_APPLICABLE, seen.group
+    kept = [{event.path: event for event in rank.all("kept")} for rank in seen.ranks]
+    both = next((path for path in kept[0] if all(path in files for files in kept)), None)
+    if both:
+        return WRONG, ("Every rank saved the same file: one may read it, or start from it, while another one writes. "
+                       "Save on rank 0."), kept[0][both]
+    if not any(kept):
+        return UNSEEN, "torch.save wrote no file in this run."
+    several = sum(bool(files) for files in kept) > 1
+    return USED, "Each rank saved files of its own." if several else "One rank saved.", *[
+        event for files in kept for event in files.values()][:1]
+
+
+def has_own_gpu(seen: Seen) -> tuple:
+    if seen.group:
+        return NOT_APPLICABLE, seen.group
+    if not seen.gpu:
+        return UNSEEN, NO_GPU
+    places = [(rank.first("flags").visible, *sorted(rank.training().devices)) for rank in seen.ranks if rank.training()]
+    if len(places) == len(seen.ranks) and len(set(places)) == 1 and len(places[0]) == 2:
+        return WRONG, (f"All ranks compute on {places[0][1]}. Call torch.cuda.set_device(local_rank), and move the model and the "
+                       "batches there."), seen.training()
+    return USED, f"Models are on {', '.join(place for _, *several in places for place in several)}.", seen.training()
+
+
+def validated_by(seen: Seen) -> list[list[tuple]]:
+    """Of each rank what loaders were asked for in validation."""
+    return [rank.asked_in(training=False) for rank in seen.ranks]
+
+
+def counts(seen: Seen) -> tuple:
+    if seen.group:
+        return NOT_APPLICABLE, seen.group
+    asked = [one for one in validated_by(seen)[0] if one[0]]
+    if not asked:
+        return UNSEEN, "This run came to no validation by a DataLoader of torch."
+    loader = next((loader for loader, _ in asked if loader.padded), None)
+    if loader:
+        return NOT_USED, (f"{words.counted(loader.padded, 'sample')} of {loader.size} validated twice, so that all ranks have as "
+                          "many: the mean is not that of the set, unless the script leaves them out afterwards."), loader
+    if not any("DistributedSampler" in loader.samplers for loader, _ in asked):
+        return UNSEEN, "No DistributedSampler of torch feeds the validation."
+    return USED, "The ranks' parts have the same size, without padding.", asked[0][0]
+
+
+def gathers(seen: Seen) -> tuple:
+    if seen.group:
+        return NOT_APPLICABLE, seen.group
+    asked = validated_by(seen)
+    if not all(asked):
+        return UNSEEN, "Not all ranks came to a validation by a DataLoader of torch."
+    orders = [str([event.indices for _, event in several[:3]]) for several in asked]
+    if "None" in orders[0]:
+        return UNSEEN, "The data set has no indices."
+    loader = asked[0][0][0]
+    if len(set(orders)) == 1:
+        return NOT_USED, "Every rank validated the same samples: a DistributedSampler would give each a part.", loader
+    validating, sent, open_ = False, 0, 0
+    for event in seen.all("model", "collective", "backward"):
+        if event.what == "model":
+            validating = validating or not (event.training or event.grad)
+        elif event.what == "backward":
+            open_ += validating
+            validating = False
+        elif validating and event.inside == "other" and not event.aside and event.kind not in ("barrier", "broadcast"):
+            sent, validating = sent + 1, False
+    if sent:
+        return USED, "After its validation each rank sent what it had found.", loader
+    return (NOT_USED, "Each rank validated a part, and nothing was sent afterwards: what a rank prints is of its part alone. "
+                      "Add up sums and counts with all_reduce.", loader) if open_ else (
+        UNSEEN, "This run ended in its first validation.")
+
+
+def holds_back(seen: Seen) -> tuple:
+    if seen.group or not seen.first("wrap"):
+        return NOT_APPLICABLE, seen.group or "No DistributedDataParallel."
+    sends, last, several = 0, None, []
+    for event in seen.all("collective", "backward", "passed"):
+        if event.what == "collective":
+            last = "sent" if event.inside == "backward" and not event.in_no_sync else last
+        elif event.what == "backward":
+            sends, last = sends + (last == "sent"), None
+        else:
+            several.append((sends, event))
+            sends = 0
+    often = [event for count, event in several if count > 1]
+    if len(often) > 2:
+        return NOT_USED, ("Gradients are sent after each backward pass, though several make an update: keep all but the last one "
+                          "in `with model.no_sync():`."), often[-1]
+    regions = seen.all("no_sync")
+    return (USED, "Gradients are sent once per update.", regions[-1]) if regions else (
+        NOT_APPLICABLE, "No gradients are accumulated.")
 
 
 # --------------------------------------------------------------------------------------------------- what makes it faster
@@ -329,6 +488,12 @@ TECHNIQUES: dict[str, tuple[Callable[[Seen], tuple], str, str]] = {  # by name: 
     "schedule after the update": (schedules, "optimizers", ""),
     "backward pass outside of autocast": (backs, "amp", ""),
     "another order in each epoch": (shuffles, "ddp", ""),
+    "samples of its own for each rank": (parts, "ddp", ""),
+    "checkpoints from one rank": (keeps, "ddp", ""),
+    "a GPU for each rank": (has_own_gpu, "ddp", ""),
+    "validation counts each sample once": (counts, "ddp", ""),
+    "validation over all ranks": (gathers, "ddp", ""),
+    "no sending while gradients accumulate": (holds_back, "ddp_advanced", ""),
     "mixed precision": (mixed, "amp", "bf16 autocast"),
     "TF32": (tf32, "gpu", "TF32"),
     "channels-last": (lies_last, "channels_last", "channels-last"),
@@ -341,8 +506,9 @@ TECHNIQUES: dict[str, tuple[Callable[[Seen], tuple], str, str]] = {  # by name: 
 }
 
 
-def judge(events: list) -> list[Finding]:
-    seen, found = Seen(events), []
+def judge(*facts: list) -> list[Finding]:
+    """``facts`` of each rank."""
+    seen, found = Seen(*facts), []
     methods = {one.what: one for several in cheatsheet.METHODS.values() for one in several}
     for name, (look, lab, row) in TECHNIQUES.items():
         verdict, evidence, *where = look(seen)

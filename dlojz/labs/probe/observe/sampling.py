@@ -2,7 +2,8 @@
 
 ``loader``         a DataLoader was made, or refused by torch: number (from 0), dataset (kind), size (samples in it), batch_size,
                    shuffle (as asked), drop_last, sampler (kind of the innermost one), samplers (kinds, from the outside in),
-                   num_workers, prefetch_factor, pin_memory, persistent_workers. Of one that was refused only these four
+                   num_workers, prefetch_factor, pin_memory, persistent_workers, padded (how many samples a DistributedSampler
+                   gives twice, so that all ranks have as many). Of one that was refused the four before it alone
 ``batch.indices``  a loader asks for a batch: loader (its number), epoch (how many passes over it were begun before), batch (its
                    number in this pass, from 0), indices (in the data set, those of a Subset in the whole; None: it has none)
 ``set_epoch``      a sampler was told the epoch: sampler (kind), epoch
@@ -64,6 +65,7 @@ class Observer:
             self.log.note("loader", number=loader._number, dataset=type(loader.dataset).__name__, size=size,
                           batch_size=getattr(batches, "batch_size", None), shuffle=bool(shuffle),
                           drop_last=getattr(batches, "drop_last", False), sampler=names[-1], samplers=names,
+                          padded=sum(map(padding, samplers)),
                           **{name: getattr(loader, name) for name in SETTINGS})
 
         return made
@@ -113,6 +115,11 @@ def chain(sampler) -> list:
         found.append(sampler)
         sampler = getattr(sampler, "sampler", None)
     return found
+
+
+def padding(sampler) -> int:
+    """How many samples a sampler gives twice."""
+    return max(0, sampler.total_size - len(sampler.dataset)) if isinstance(sampler, DistributedSampler) else 0
 
 
 def whole(dataset, indices) -> list:
