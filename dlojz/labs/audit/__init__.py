@@ -27,9 +27,11 @@ from ...ui.page import View
 from ..probe.facts import Event, read
 from ..probe.session import reserved_port
 from . import folder, judge
+from .seen import NO_GPU, NOT_APPLICABLE, USED, VERDICTS, WRONG, Finding
 
 UPDATES, SECONDS = 12, 110.0
 GRACE = 5.0  # seconds that other ranks have to end when one has failed
+COMPILED = "compiled"  # the number of the run that compiles
 LAST = 2000  # characters of the script's output that are read for what it lacks
 NETWORK = ("gaierror", "URLError", "ConnectionError", "MaxRetryError", "ConnectTimeout", "ConnectError",
            "LocalEntryNotFoundError", "OfflineModeIsEnabled", "HfHubHTTPError", "NewConnectionError", "ProxyError")
@@ -45,7 +47,7 @@ class Audit:
     written outside of the audit's folder."""
 
     script: str
-    findings: list[judge.Finding]
+    findings: list[Finding]
     ended: str
     ran: bool
     updates: int
@@ -55,7 +57,7 @@ class Audit:
     @property
     def code(self) -> int:
         """0: nothing is used wrongly, 1: something is, 2: the script could not be run."""
-        return 2 if not self.ran else int(any(one.verdict == judge.WRONG for one in self.findings))
+        return 2 if not self.ran else int(any(one.verdict == WRONG for one in self.findings))
 
     def json(self) -> str:
         found = {name: value for name, value in vars(self).items() if name != "findings"}
@@ -69,22 +71,22 @@ class Audit:
         if self.left:
             said.append(f"The script wrote outside of the audit's folder, and this is still there: {', '.join(self.left)}")
         head = ["technique", "verdict", "where", "lab"]
-        shown = [one for one in self.findings if one.verdict != judge.NOT_APPLICABLE]
-        rest = ", ".join(one.technique for one in self.findings if one.verdict == judge.NOT_APPLICABLE)
+        shown = [one for one in self.findings if one.verdict != NOT_APPLICABLE]
+        rest = ", ".join(one.technique for one in self.findings if one.verdict == NOT_APPLICABLE)
         cells = [[one.technique, one.verdict, one.place, one.lab] for one in shown]
         text, html = [title, *said], page.headline(title) + "".join(map(page.quiet, said))
-        for verdict in judge.VERDICTS[:-1]:
-            several = [one for one in shown if one.verdict == verdict and one.evidence != judge.NO_GPU]
+        for verdict in VERDICTS[:-1]:
+            several = [one for one in shown if one.verdict == verdict and one.evidence != NO_GPU]
             if several:
                 text += ["", f"{verdict.capitalize()}"]
                 text += [line for one in several for line in (
                     f"  {one.technique}" + (f"  ({one.place})" if one.place else ""), f"    {one.evidence}",
-                    *([f"    {' '.join(self._more(one))}"] if verdict != judge.USED else []))]
+                    *([f"    {' '.join(self._more(one))}"] if verdict != USED else []))]
         if shown:
             evidence = [(f"{one.technique}: {one.verdict}", " ".join([one.evidence, *self._more(one)[:-1]])) for one in shown]
             html += page.table_html(head, cells) + page.rows(evidence)
-        if hidden := [one for one in shown if one.evidence == judge.NO_GPU]:
-            text += ["", judge.NO_GPU]
+        if hidden := [one for one in shown if one.evidence == NO_GPU]:
+            text += ["", NO_GPU]
             text += [f"  {one.technique}{f'  ({one.place})' if one.place else ''}: {' '.join(self._more(one))}" for one in hidden]
         if rest:
             text += ["", f"Not applicable: {rest}"]
@@ -92,7 +94,7 @@ class Audit:
         return View(title, "\n".join(text), html)
 
     @staticmethod
-    def _more(one: judge.Finding) -> list[str]:
+    def _more(one: Finding) -> list[str]:
         return [*([f"Where we measured it, it brought {one.brings}."] if one.brings else []), f"Lab: {one.lab}."]
 
 
@@ -124,12 +126,18 @@ def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDA
         cwd = folder.stand_in(Path.cwd(), own / "above")
         (own / "tmp").mkdir()
         request = {"script": str(path), "shown": str(script), "arguments": list(arguments), "folder": str(cwd), "own": str(own),
-                   "updates": updates, "path": os.environ.get("PYTHONPATH"), "ranks": ranks, "gpus": ranks if pretend else 0}
+                   "updates": updates, "path": os.environ.get("PYTHONPATH"), "ranks": ranks,
+                   "gpus": ranks if pretend else 0, "compiled": False}
         environment = os.environ | {"PYTHONPATH": paths.python_path(), "TMPDIR": str(own / "tmp"), "PWD": str(cwd)}
         with reserved_port() as port:
             started = [_start(request, environment | _place(rank, ranks, port), own, rank) for rank in range(ranks)]
-            first, status = _wait(started, seconds)
+            until = time.monotonic() + seconds
+            first, status = _wait(started, until)
         facts = [read(own / f"facts-{rank}.jsonl") for rank in range(ranks)]
+        if ranks == 1 and not pretend and status == 0 and any(event.what == "compiled" for event in facts[0]):
+            again = _start(request | {"compiled": True}, environment, own, COMPILED)
+            if _wait([again], until)[1] == 0:
+                facts[0] += read(own / f"facts-{COMPILED}.jsonl")
         said = (own / f"output-{first}.txt").read_text(errors="replace")[-LAST:]
     for event in chain(*facts):
         if event.get("file") and Path(event.file).is_absolute() is False:
@@ -141,23 +149,24 @@ def _place(rank: int, ranks: int, port: int) -> dict[str, str]:
     """What torchrun says to each process that it starts on one machine."""
     if ranks == 1:
         return {}
-    numbers = {"RANK": rank, "LOCAL_RANK": rank, "ROLE_RANK": rank, "GROUP_RANK": 0, "WORLD_SIZE": ranks, "ROLE_WORLD_SIZE": ranks,
-               "LOCAL_WORLD_SIZE": ranks, "GROUP_WORLD_SIZE": 1, "TORCHELASTIC_RESTART_COUNT": 0, "TORCHELASTIC_MAX_RESTARTS": 0,
-               "MASTER_PORT": port, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", 1)}
+    numbers = dict.fromkeys(("RANK", "LOCAL_RANK", "ROLE_RANK"), rank) | dict.fromkeys(
+        ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"), ranks)
+    numbers |= {"GROUP_RANK": 0, "GROUP_WORLD_SIZE": 1, "TORCHELASTIC_MAX_RESTARTS": 0, "TORCHELASTIC_RESTART_COUNT": 0,
+                "MASTER_PORT": port, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", 1)}
     return {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "audit", "ROLE_NAME": "default"} | {
         name: str(value) for name, value in numbers.items()}
 
 
-def _start(request: dict, environment: dict, own: Path, rank: int) -> subprocess.Popen:
+def _start(request: dict, environment: dict, own: Path, rank: int | str) -> subprocess.Popen:
     request = request | {"facts": str(own / f"facts-{rank}.jsonl")}
     with open(own / f"output-{rank}.txt", "wb") as out:
         return subprocess.Popen([sys.executable, "-m", f"{__name__}.child", json.dumps(request)], stdin=subprocess.DEVNULL,
                                 stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
 
 
-def _wait(started: list[subprocess.Popen], seconds: float) -> tuple[int, int | None]:
+def _wait(started: list[subprocess.Popen], until: float) -> tuple[int, int | None]:
     """The rank that failed first, else 0, and its status; None where time was up. Nothing that they have started is left."""
-    first, until = None, time.monotonic() + seconds
+    first = None
     try:
         while time.monotonic() < until and any(process.poll() is None for process in started):
             failed = next((rank for rank, process in enumerate(started) if process.returncode), None)

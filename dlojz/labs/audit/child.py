@@ -14,6 +14,13 @@ With ranks there are several, each started as torchrun would start it.
 ``kept``         torch.save writes a file: path
 ``wrote``        a file outside of the audit's own folder was opened to be written: path
 ``flags``        float32 products, whether there is a GPU, cores, and which GPUs this process may see
+``drawn``        a worker of a loader has fetched one of its first batches: of (which data set), worker, pid, seed (of the pass),
+                 before and after (by source of random numbers, where its stream is), count (how many it had fetched before)
+``carried``      a tensor that a function of torch has made on the host is copied to a GPU: how
+``printed``      numbers with three decimals or more are written to the terminal: numbers, as text
+``captured``     Dynamo has compiled a function, in a run of its own: name
+``recompiled``   it has done so again: name, reason
+``resumed``      it had to leave a function that it compiled, and come back to it: name
 ``enough``       all updates that were asked for have been seen
 """
 
@@ -25,17 +32,21 @@ import gc
 import inspect
 import json
 import os
+import random
+import re
 import runpy
 import sys
 import time
 import traceback
 import weakref
+import zlib
 from pathlib import Path
 
 import torch
 from torch.optim import lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils.data import dataloader
+from torch.utils.data import dataloader, get_worker_info
+from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
 from ..probe import observe, pretend
 from ..probe.log import KIT, Log, error
@@ -46,6 +57,10 @@ from . import folder
 OBSERVERS = ("layers", "sampling", "precision", "compiling", "transfers")
 LOOKED_AT = 6  # parameters of an optimizer
 PATIENCE = 10.0  # seconds that a rank waits for the others
+MADE = {getattr(torch, name): name for name in (
+    "zeros", "ones", "full", "rand", "randn", "randint", "arange", "linspace", "eye", "randperm", "normal")}
+FETCHES = 2  # of each worker
+DECIMAL = re.compile(r"(?<![\w.])\d+\.\d{3,}(?![\d.e%])")
 READS = {getattr(torch.Tensor, name): name for name in ("item", "tolist", "__float__", "__bool__", "__format__", "__repr__")}
 
 
@@ -59,6 +74,7 @@ class Watch:
     def __init__(self, log: Log, updates: int, finish):
         self.log, self.updates, self.finish = log, updates, finish
         self.number = 0
+        self.made: dict[int, tuple] = {}  # by tensor: a reference to it, and what made it
         self.marks: list[weakref.ref] = []
         self.used: dict[int, tuple] = {}  # by parameter: gradient and version that an update has used
         self.piled: set[int] = set()
@@ -80,6 +96,9 @@ class Watch:
             if inspect.isclass(kind) and "step" in vars(kind):
                 kind.step = self.noting_schedule(kind.step)
         torch.nn.Module.train = self.noting_mode(torch.nn.Module.train)
+        _MapDatasetFetcher.fetch = self.noting_fetch(_MapDatasetFetcher.fetch)
+        for stream in (sys.stdout, sys.stderr):
+            stream.write = self.before_it(stream.write, self.printed)
         given = dataloader._BaseDataLoaderIter
         given._reset, given.__next__ = self.noting_reset(given._reset), self.noting_next(given.__next__)
 
@@ -146,8 +165,9 @@ class Watch:
                     "watched": len(several)}
 
     def after(self, optimizer, *_):
-        if self.log.quiet:
-            return
+        if self.log.quiet:  # in a run that is compiled they are only counted
+            self.number += 1
+            return self.finish(0) if self.number >= self.updates else None
         first = id(optimizer) not in self.watched
         if first:
             every = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
@@ -234,6 +254,40 @@ class Watch:
         if function in READS and args and getattr(args[0], "grad_fn", None) is not None:
             self.log.note("read", how=READS[function])
 
+    def call_within(self, function, args, kwargs, proceed):
+        result = proceed()
+        if function in MADE and isinstance(result, torch.Tensor) and not self.log.quiet:
+            if self.place(result) == "cpu" and self.log.caller()["by"] == "own":
+                self.made[id(result)] = weakref.ref(result), MADE[function]
+        elif function in (torch.Tensor.to, torch.Tensor.cuda) and args and not self.log.quiet:
+            made, how = self.made.pop(id(args[0]), (lambda: None, ""))
+            if made() is args[0] and self.place(result) != "cpu":
+                self.log.note("carried", how=how)
+        return result
+
+    def place(self, tensor) -> str:
+        with self.log.silence():
+            return self.log.place(tensor)
+
+    def printed(self, text) -> None:
+        if isinstance(text, str) and (numbers := DECIMAL.findall(text[:2000])):
+            self.log.note("printed", numbers=numbers[:20])
+
+    def noting_fetch(self, original):
+        @functools.wraps(original)
+        def fetched(fetcher, indices):
+            worker, count = get_worker_info(), getattr(fetcher, "_dlojz_fetched", 0)
+            if worker is None or count >= FETCHES or self.log.quiet:
+                return original(fetcher, indices)
+            fetcher._dlojz_fetched = count + 1
+            before = streams(fetcher.dataset)
+            batch = original(fetcher, indices)
+            self.log.write({"what": "drawn", "of": id(fetcher.dataset), "worker": worker.id, "pid": os.getpid(), "count": count,
+                            "seed": worker.seed - worker.id, "before": before, "after": streams(fetcher.dataset)})
+            return batch
+
+        return fetched
+
     def noting_reset(self, original):
         @functools.wraps(original)
         def reset(iterator, *args, **kwargs):
@@ -256,6 +310,32 @@ class Watch:
         return following
 
 
+def streams(dataset) -> dict[str, int]:
+    """Where each source of random numbers is in its stream: the global ones, and those that the data set or its parts hold."""
+    found = {"torch": torch.get_rng_state(), "random": random.getstate()}
+    if "numpy" in sys.modules:
+        found["numpy"] = sys.modules["numpy"].random.get_state()
+    waiting, seen = [("the data set", dataset)], 0
+    while waiting and seen < 200:
+        (name, each), seen = waiting.pop(0), seen + 1
+        kind = type(each).__name__
+        if kind == "RandomState":
+            found[name] = each.get_state()
+        elif kind == "Generator" and hasattr(each, "bit_generator"):
+            found[name] = each.bit_generator.state
+        elif kind == "Generator" and isinstance(each, torch.Generator):
+            found[name] = each.get_state()
+        elif isinstance(each, random.Random):
+            found[name] = each.getstate()
+        elif isinstance(each, (list, tuple)) and len(each) < 20:
+            waiting += [(name, one) for one in each]
+        elif name.count(".") < 3 and not isinstance(each, type):
+            waiting += [(f"{name}.{key}", one) for key, one in getattr(each, "__dict__", {}).items() if not key.startswith("__")]
+    return {name: zlib.crc32(value.numpy().tobytes() if isinstance(value, torch.Tensor) else
+                             b"".join(getattr(part, "tobytes", repr(part).encode)() for part in value)
+                             if isinstance(value, tuple) else repr(value).encode()) for name, value in found.items()}
+
+
 def finish(code: int, own: str = "", ranks: int = 1) -> None:
     """At once: nothing of the script runs after what was asked for, neither its end nor what it has registered for it. A rank
     waits for those that may still read what it sent."""
@@ -270,6 +350,36 @@ def finish(code: int, own: str = "", ranks: int = 1) -> None:
     os._exit(code)
 
 
+def compiled(log: Log, request: dict) -> None:
+    """Run it once more, compiled: nothing but what Dynamo makes of it is noted then, for it leaves alone what others watch."""
+    import torch._dynamo.utils
+
+    make = torch.compile
+    torch.compile = lambda *args, **options: make(*args, **options | {"backend": "eager", "mode": None, "options": None})
+    in_place = torch.nn.Module.compile
+    torch.nn.Module.compile = lambda module, *args, **options: in_place(module, backend="eager")
+
+    def ends(code: int) -> None:
+        for each in torch._dynamo.utils.get_compilation_metrics():
+            number, reason = str(each.compile_id).split("/")[-1], getattr(each, "recompile_reason", None)
+            file = each.co_filename or ""
+            place = {"file": log.name(file) if log.is_own(file) else file}
+            if resumed := re.fullmatch(r"torch_dynamo_resume_in_(.+)_at_(\d+)", each.co_name or ""):
+                log.write({"what": "resumed", "line": int(resumed[2]), "name": resumed[1], **place})
+            elif number != "0" and reason:
+                log.write({"what": "recompiled", "line": each.co_firstlineno, "name": each.co_name, **place,
+                           "reason": re.split(r" {2,}|\n", reason.split(": ", 1)[-1])[0].strip()})
+            log.write({"what": "captured", "name": each.co_name})
+        finish(code)
+
+    log.quiet = True
+    Watch(log, request["updates"], ends).install()
+    folder.guard(request["own"], lambda path: None)
+    with contextlib.suppress(BaseException):
+        runpy.run_path(request["script"], run_name="__main__")
+    ends(0)
+
+
 def main() -> None:
     request = json.loads(sys.argv[1])
     script, cwd = request["script"], request["folder"]
@@ -282,6 +392,8 @@ def main() -> None:
         del os.environ["PYTHONPATH"]
     else:
         os.environ["PYTHONPATH"] = request["path"]
+    if request["compiled"]:
+        return compiled(log, request)
     ranks, gpus = request["ranks"], request["gpus"]
     options = {"marks": "inputs" if ranks > 1 else False, "gpus": gpus, "wait": False}
     names = [*OBSERVERS, *(["collectives"] if ranks > 1 else [])]

@@ -1,9 +1,9 @@
 """Sampling: how the loaders were made, and which samples they ask for.
 
-``loader``         a DataLoader was made, or refused by torch: number (from 0), dataset (kind), size (samples in it), batch_size,
-                   shuffle (as asked), drop_last, sampler (kind of the innermost one), samplers (kinds, from the outside in),
-                   num_workers, prefetch_factor, pin_memory, persistent_workers, padded (how many samples a DistributedSampler
-                   gives twice, so that all ranks have as many). Of one that was refused the four before it alone
+``loader``         a DataLoader was made, or refused by torch: number (from 0), dataset (kind), of (which one), size (samples in
+                   it), batch_size, shuffle (as asked), drop_last, sampler (kind of the innermost one), samplers (kinds, from the
+                   outside in), padded (how many samples a DistributedSampler gives twice, so that all ranks have as many),
+                   num_workers, prefetch_factor, pin_memory, persistent_workers. Of one that was refused only these four
 ``batch.indices``  a loader asks for a batch: loader (its number), epoch (how many passes over it were begun before), batch (its
                    number in this pass, from 0), indices (in the data set, those of a Subset in the whole; None: it has none)
 ``set_epoch``      a sampler was told the epoch: sampler (kind), epoch
@@ -62,8 +62,8 @@ class Observer:
             names = [type(sampler).__name__ for sampler in samplers]
             shuffle = kwargs.get("shuffle", args[2] if len(args) > 2 else None)
             size = len(loader.dataset) if hasattr(type(loader.dataset), "__len__") else None
-            self.log.note("loader", number=loader._number, dataset=type(loader.dataset).__name__, size=size,
-                          batch_size=getattr(batches, "batch_size", None), shuffle=bool(shuffle),
+            self.log.note("loader", number=loader._number, dataset=type(loader.dataset).__name__, of=id(loader.dataset),
+                          size=size, batch_size=getattr(batches, "batch_size", None), shuffle=bool(shuffle),
                           drop_last=getattr(batches, "drop_last", False), sampler=names[-1], samplers=names,
                           padded=sum(map(padding, samplers)),
                           **{name: getattr(loader, name) for name in SETTINGS})
