@@ -128,7 +128,7 @@ def parser() -> Parser:
                                         "of the course: used, not used, used wrongly, not applicable, could not be seen. "
                                         "Exit code 0: nothing is used wrongly, 1: something is, 2: the script could not be run.")
     verb.add_argument("--updates", type=int, default=12, metavar="N", help="stop after N updates of weights (default: 12)")
-    verb.add_argument("--seconds", type=float, default=110.0, metavar="S", help="stop after S seconds (default: 110)")
+    verb.add_argument("--seconds", type=float, default=100.0, metavar="S", help="stop after S seconds (default: 100)")
     verb.add_argument("--ranks", type=int, default=1, metavar="N", help="so many processes, as torchrun would start them")
     verb.add_argument("--pretend", action="store_true", help="the CPU plays a GPU for each process, on a machine without")
     verb.add_argument("--json", action="store_true", help="all findings, for programs")

@@ -22,14 +22,13 @@ from pathlib import Path
 
 from ...system import paths
 from ...system.errors import UsageError
-from ...ui import page
 from ...ui.page import View
 from ..probe.facts import Event, read
 from ..probe.session import reserved_port
-from . import folder, judge
-from .seen import NO_GPU, NOT_APPLICABLE, USED, VERDICTS, WRONG, Finding
+from . import folder, judge, sheet
+from .seen import WRONG, Finding
 
-UPDATES, SECONDS = 12, 110.0
+UPDATES, SECONDS = 12, 100.0
 GRACE = 5.0  # seconds that other ranks have to end when one has failed
 COMPILED = "compiled"  # the number of the run that compiles
 LAST = 2000  # characters of the script's output that are read for what it lacks
@@ -70,32 +69,7 @@ class Audit:
             said.append("Each pass over a DataLoader was ended early, so that validation and a second epoch could be seen.")
         if self.left:
             said.append(f"The script wrote outside of the audit's folder, and this is still there: {', '.join(self.left)}")
-        head = ["technique", "verdict", "where", "lab"]
-        shown = [one for one in self.findings if one.verdict != NOT_APPLICABLE]
-        rest = ", ".join(one.technique for one in self.findings if one.verdict == NOT_APPLICABLE)
-        cells = [[one.technique, one.verdict, one.place, one.lab] for one in shown]
-        text, html = [title, *said], page.headline(title) + "".join(map(page.quiet, said))
-        for verdict in VERDICTS[:-1]:
-            several = [one for one in shown if one.verdict == verdict and one.evidence != NO_GPU]
-            if several:
-                text += ["", f"{verdict.capitalize()}"]
-                text += [line for one in several for line in (
-                    f"  {one.technique}" + (f"  ({one.place})" if one.place else ""), f"    {one.evidence}",
-                    *([f"    {' '.join(self._more(one))}"] if verdict != USED else []))]
-        if shown:
-            evidence = [(f"{one.technique}: {one.verdict}", " ".join([one.evidence, *self._more(one)[:-1]])) for one in shown]
-            html += page.table_html(head, cells) + page.rows(evidence)
-        if hidden := [one for one in shown if one.evidence == NO_GPU]:
-            text += ["", NO_GPU]
-            text += [f"  {one.technique}{f'  ({one.place})' if one.place else ''}: {' '.join(self._more(one))}" for one in hidden]
-        if rest:
-            text += ["", f"Not applicable: {rest}"]
-            html += page.quiet(f"Not applicable: {rest}")
-        return View(title, "\n".join(text), html)
-
-    @staticmethod
-    def _more(one: Finding) -> list[str]:
-        return [*([f"Where we measured it, it brought {one.brings}."] if one.brings else []), f"Lab: {one.lab}."]
+        return sheet.view(title, said, self.findings)
 
 
 def refuse_misplaced(command: Sequence[str]) -> None:
@@ -142,7 +116,9 @@ def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDA
     for event in chain(*facts):
         if event.get("file") and Path(event.file).is_absolute() is False:
             event["file"] = os.path.relpath(path.parent / event.file)
-    return _audit(str(script), facts, status, said, seconds, str(own), first)
+    found = _audit(str(script), facts, status, said, seconds, str(own), first)
+    found.ended += " The CPU played its GPUs." if pretend and found.ran else ""
+    return found
 
 
 def _place(rank: int, ranks: int, port: int) -> dict[str, str]:

@@ -296,11 +296,19 @@ class Watch:
 
         return reset
 
+    @staticmethod
+    def more(iterator, given: int) -> bool:
+        """Whether a loader has more than it has given."""
+        try:
+            return len(iterator) > given
+        except (TypeError, NotImplementedError):
+            return True
+
     def noting_next(self, original):
         @functools.wraps(original)
         def following(iterator):
             given = getattr(iterator, "_dlojz_given", 0)
-            if given >= self.updates // 2:
+            if given >= self.updates // 2 and self.more(iterator, given):
                 self.log.note("cut")
                 raise StopIteration
             batch = original(iterator)

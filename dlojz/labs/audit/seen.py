@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import linecache
+import os
 from dataclasses import asdict, dataclass
 
 USED, NOT_USED, WRONG = "used", "not used", "used wrongly"
 NOT_APPLICABLE, UNSEEN = "not applicable", "could not be seen"
 VERDICTS = (WRONG, NOT_USED, UNSEEN, USED, NOT_APPLICABLE)  # in this order they are shown
-NO_GPU = "Not in this run, which used no GPU: a script may do it on a GPU only."
+NO_GPU = "Not in this run, which used no GPU: a script may do it on a GPU only. --pretend plays one."
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,16 @@ class Finding:
     docs: str = ""
 
     @property
+    def source(self) -> str:
+        """The line itself."""
+        return linecache.getline(os.path.abspath(self.file), self.line).strip() if self.line else ""
+
+    @property
     def place(self) -> str:
         return f"{self.file}:{self.line}" if self.line else ""
 
     def json(self) -> dict:
-        return asdict(self)
+        return asdict(self) | {"source": self.source}
 
 
 class Seen:

@@ -100,19 +100,19 @@ def gathers(seen: Seen) -> tuple:
 def holds_back(seen: Seen) -> tuple:
     if seen.group or not seen.first("wrap"):
         return NOT_APPLICABLE, seen.group or "No DistributedDataParallel."
-    sends, last, several = 0, None, []
+    sends, backs, sent, several = 0, 0, False, []
     for event in seen.all("collective", "backward", "passed"):
         if event.what == "collective":
-            last = "sent" if event.inside == "backward" and not event.in_no_sync else last
+            sent = sent or (event.inside == "backward" and not event.in_no_sync)
         elif event.what == "backward":
-            sends, last = sends + (last == "sent"), None
+            sends, backs, sent = sends + sent, backs + 1, False
         else:
-            several.append((sends, event))
-            sends = 0
-    often = [event for count, event in several if count > 1]
+            several.append((sends, backs, event))
+            sends, backs = 0, 0
+    often = [event for count, _, event in several if count > 1]
     if len(often) > 2:
         return NOT_USED, ("Gradients are sent after each backward pass, though several make an update: keep all but the last one "
                           "in `with model.no_sync():`."), often[-1]
-    regions = seen.all("no_sync")
-    return (USED, "Gradients are sent once per update.", regions[-1]) if regions else (
+    once = [event for count, passes, event in several if count == 1 < passes]
+    return (USED, "Gradients of several backward passes are sent once per update.", *seen.all("no_sync")[-1:]) if len(once) > 2 else (
         NOT_APPLICABLE, "No gradients are accumulated.")
