@@ -92,7 +92,7 @@ FAULTS = {  # by script: what is changed in it, and what becomes of the verdicts
          "another order in each epoch": (WRONG, "DataLoader(")}),
     "the same numbers, a mean of means, a break": ("augmented.py", {
         "torch.initial_seed() % 2**32": "7", " * len(y)": "", "len(val.dataset)": "len(val)",
-        "    def forward(self, x):\n": "    def forward(self, x):\n        self.calls += 1\n        if x.sum() > 1e9:\n            x = x * 2\n"},
+        "(self, x):\n": "(self, x):\n        self.calls += 1\n        if x.sum() > 1e9:\n            x = x * 2\n"},
         {"random numbers of its own for each worker": (WRONG, "DataLoader("), "mean over samples": (WRONG, "print("),
          "compiled once": (NOT_USED, "def forward"), "whole graphs": (NOT_USED, "x.sum()")}),
     "each rank as if it were alone": ("several.py", {
@@ -166,6 +166,48 @@ def test_losses_are_the_same_to_the_last_bit(monkeypatch, tmp_path):
     assert len(ours) == 11 and len(set(ours)) == 11  # the audit ends within the 12th update
     assert ours[:6] == theirs[:6]  # then the first epoch was ended
     assert found.left == [str(watched)] and "still there" in found.view().text
+
+
+def moded(*steps: str) -> list[Event]:
+    """Facts of a run with one model, 1, and a part of it, 2: "train", "eval", "part.eval" call for a mode; "check" is a pass
+    without gradients; "a" and "b" are updates, each by a line of its own; "freeze" takes gradients from some weights."""
+    model, frozen, found = {1: True, 2: True}, 0, []
+    facts = {"kind": "Net", "parameters": {"float32": 4}, "devices": {"cpu": 4}, "weights": {}, "settings": {"Dropout(p=0.1)": 1}}
+    for step in steps:
+        if step.endswith(("train", "eval")):
+            of, mode = 2 if step.startswith("part") else 1, step.endswith("train")
+            model |= {of: mode} if of == 2 else {1: mode, 2: mode}
+            found.append(Event(what="mode", of=of, training=mode))
+        elif step == "freeze":
+            frozen += 1
+        else:
+            checked = step == "check"
+            found.append(Event(what="model", of=1, training=model[1], grad=not checked, frozen=frozen, **facts))
+            if not checked:
+                where = {"file": "a.py", "line": ord(step)}
+                found += [Event(what="backward", **where), Event(what="passed", **where)]
+    return found
+
+
+EPOCH = ("a", "a", "eval", "check", "check")
+MODES = {  # what a script does, and whether that can have been meant
+    "forgotten": (("train", *EPOCH, *EPOCH, "a"), WRONG),
+    "never in train mode again, though it asks for it at first": (("train", *EPOCH, "a", "a", "a"), WRONG),
+    "as it should be": (("train", *EPOCH, "train", *EPOCH), USED),
+    "no validation yet": (("train", "a", "a"), UNSEEN),
+    "on purpose, after each validation": (("train", *EPOCH, "eval", *EPOCH, "eval", *EPOCH), UNSEEN),
+    "on purpose, once and for all": (("train", *EPOCH, "eval", "a", "a", "a", "eval", "check", "a", "a", "a"), UNSEEN),
+    "a backbone alone": (("train", *EPOCH, "train", "part.eval", *EPOCH, "train", "part.eval", "a"), USED),
+    "other weights, in a phase of its own": (("train", *EPOCH, "b", "b", "b"), UNSEEN),
+    "frozen": (("train", *EPOCH, "freeze", "a", "a", "a"), UNSEEN),
+    "in eval mode from the beginning": (("eval", "a", "check", "a", "a"), UNSEEN),
+}
+
+
+@pytest.mark.parametrize("case", MODES)
+def test_eval_mode_is_wrong_only_where_nobody_can_have_meant_it(case):
+    steps, verdict = MODES[case]
+    assert right.trains(Seen(moded(*steps)))[0] == verdict
 
 
 ENDS = {

@@ -64,7 +64,9 @@ def trains(seen: Seen) -> tuple:
     """Wrong only where nobody can have meant it: what put the model into eval mode was for a validation, nothing has set a mode
     since, nothing was frozen, the same line has trained it in train mode before, and it was never put into eval mode to train."""
     first = seen.training()
-    if first is None or not any(word in layer for layer in first.settings for word in ("Dropout", "BatchNorm")):
+    if first is None:
+        return UNSEEN, "No model was trained in train mode."
+    if not any(word in layer for layer in first.settings for word in ("Dropout", "BatchNorm")):
         return NOT_APPLICABLE, "The model has no layer that works otherwise in training."
     validated: dict[int, bool] = {}  # models put into eval mode: whether a validation came, and no call for a mode after it
     passes, backs, known, looked = [], [], set(), set()

@@ -114,5 +114,6 @@ def holds_back(seen: Seen) -> tuple:
         return NOT_USED, ("Gradients are sent after each backward pass, though several make an update: keep all but the last one "
                           "in `with model.no_sync():`."), often[-1]
     once = [event for count, passes, event in several if count == 1 < passes]
-    return (USED, "Gradients of several backward passes are sent once per update.", *seen.all("no_sync")[-1:]) if len(once) > 2 else (
-        NOT_APPLICABLE, "No gradients are accumulated.")
+    if len(once) > 2:
+        return USED, "Gradients of several backward passes are sent once per update.", *seen.all("no_sync")[-1:]
+    return NOT_APPLICABLE, "No gradients are accumulated."
