@@ -19,7 +19,8 @@ from patience import LIMIT, patient
 from dlojz import cli
 from dlojz.labs import audit, catalogue
 from dlojz.labs.audit import folder, judge, right
-from dlojz.labs.audit.seen import NOT_APPLICABLE, NOT_USED, UNSEEN, USED, WRONG, Seen
+from dlojz.labs.audit.judge import NOT_APPLICABLE, NOT_USED, UNSEEN, USED, WRONG
+from dlojz.labs.audit.seen import Seen
 from dlojz.labs.probe.facts import Event
 
 SCRIPTS = Path(__file__).with_name("audited")

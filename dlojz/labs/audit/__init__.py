@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,7 +96,7 @@ def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDA
         raise UsageError(f"--updates {updates}: a pattern shows in 8 updates or more; the default is {UPDATES}")
     if not 1 <= ranks <= 8:
         raise UsageError(f"--ranks {ranks}: 2 show what goes wrong between processes; 8 are the most")
-    with tempfile.TemporaryDirectory(prefix=folder.PREFIX, ignore_cleanup_errors=True) as own:
+    with _ended_by_sigterm(), tempfile.TemporaryDirectory(prefix=folder.PREFIX, ignore_cleanup_errors=True) as own:
         own = Path(own).resolve()
         cwd = folder.stand_in(Path.cwd(), own / "above")
         (own / "tmp").mkdir()
@@ -119,6 +120,19 @@ def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDA
     found = _audit(str(script), facts, status, said, seconds, str(own), first)
     found.ended += " The CPU played its GPUs." if pretend and found.ran else ""
     return found
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm():
+    """A time limit of CI ends the audit by this signal: then its folder and processes have to go, too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _place(rank: int, ranks: int, port: int) -> dict[str, str]:

@@ -7,13 +7,14 @@ With ranks there are several, each started as torchrun would start it.
 ``mode``         the script sets a module to training or to eval mode: of (which module), training
 ``back``         a backward pass begins: direct (whether the script itself asks for it, not a library)
 ``scaling``      a call of a gradient scaler, enabled or not: call, enabled, asked (whether it was made to be enabled)
-``clipping``     gradients are clipped, by norm or by value
-``scheduled`` ``stepped``  a learning rate schedule is made, is stepped: kind
+``clipping``     gradients are clipped, by norm or by value: limit
+``scheduled`` ``stepped``  a learning rate schedule is made, is stepped: kind, which (of the optimizers that have
+                 updated something; None: none of these)
 ``read``         a value that belongs to a graph is read by the host: how
 ``cut``          a pass over a loader was ended early
 ``kept``         torch.save writes a file: path
 ``wrote``        a file outside of the audit's own folder was opened to be written: path
-``flags``        float32 products, whether there is a GPU, cores, and which GPUs this process may see
+``flags``        float32 products, whether there is a GPU, how many gpus, cores, and which GPUs this process may see
 ``drawn``        a worker of a loader has fetched one of its first batches: of (which data set), worker, pid, seed (of the pass),
                  before and after (by source of random numbers, where its stream is), count (how many it had fetched before)
 ``carried``      a tensor that a function of torch has made on the host is copied to a GPU: how
@@ -27,6 +28,7 @@ With ranks there are several, each started as torchrun would start it.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import gc
 import inspect
@@ -35,6 +37,7 @@ import os
 import random
 import re
 import runpy
+import signal
 import sys
 import time
 import traceback
@@ -89,7 +92,7 @@ class Watch:
             setattr(torch.amp.GradScaler, name, self.noting_scaler(getattr(torch.amp.GradScaler, name), name))
         torch.amp.GradScaler.__init__ = self.noting_made(torch.amp.GradScaler.__init__)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
-            clip = self.before_it(getattr(torch.nn.utils, name), lambda *_, **__: self.log.note("clipping"))
+            clip = self.before_it(getattr(torch.nn.utils, name), self.clipping)
             setattr(torch.nn.utils, name, clip)
             setattr(torch.nn.utils.clip_grad, name, clip)
         for kind in vars(lr_scheduler).values():
@@ -101,6 +104,10 @@ class Watch:
             stream.write = self.before_it(stream.write, self.printed)
         given = dataloader._BaseDataLoaderIter
         given._reset, given.__next__ = self.noting_reset(given._reset), self.noting_next(given.__next__)
+
+    def clipping(self, _, limit=None, *__, **given):
+        limit = next(iter([limit, *given.values()][limit is None:]), None)
+        self.log.note("clipping", limit=float(limit) if isinstance(limit, (int, float)) else None)
 
     @staticmethod
     def before_it(original, look):
@@ -201,7 +208,7 @@ class Watch:
     def flags(self) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         self.log.note("flags", products=told.float32_products(), gpu=torch.cuda.is_available(), cores=cores,
-                      visible=os.environ.get("CUDA_VISIBLE_DEVICES"))
+                      gpus=torch.cuda.device_count(), visible=os.environ.get("CUDA_VISIBLE_DEVICES"))
 
     # ------------------------------------------------------------------------------------------------ scalers, schedules
     def noting_made(self, original):
@@ -227,7 +234,8 @@ class Watch:
             made = hasattr(schedule, "_dlojz_audited")  # the first step is the one of its __init__
             schedule._dlojz_audited = True
             if not self.log.quiet:
-                self.log.note("stepped" if made else "scheduled", kind=type(schedule).__name__)
+                which = {number: place for place, number in enumerate(self.watched)}.get(id(getattr(schedule, "optimizer", None)))
+                self.log.note("stepped" if made else "scheduled", kind=type(schedule).__name__, which=which)
             return result
 
         return step
@@ -390,6 +398,8 @@ def compiled(log: Log, request: dict) -> None:
 
 def main() -> None:
     request = json.loads(sys.argv[1])
+    with contextlib.suppress(Exception):  # Linux: end with the audit, however that ends
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
     script, cwd = request["script"], request["folder"]
     log = Log(request["facts"], script, os.path.dirname(script), os.path.dirname(torch.__file__))
     log.place = lambda tensor: str(tensor.device)

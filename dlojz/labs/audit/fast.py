@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ...ui import words
-from .seen import NO_GPU, NOT_APPLICABLE, NOT_USED, UNSEEN, USED, WRONG, Seen
+from .seen import NO_GPU, NOT_APPLICABLE, NOT_USED, UNSEEN, USED, Seen
 
 
 def mixed(seen: Seen) -> tuple:
@@ -39,7 +39,7 @@ def lies_last(seen: Seen) -> tuple:
     dropped = next((layer for layer in late if layer.input["format"] == "contiguous"), None)
     if dropped:
         said = f"The weights are channels-last, but what goes into {dropped.name} is NCHW again"
-        return (WRONG, f"{said}: something before it has changed the format.", dropped) if seen.gpu else (
+        return (NOT_USED, f"{said}: something before it has changed the format.", dropped) if seen.gpu else (
             UNSEEN, f"{said} in this run on the CPU; a GPU may keep it.", dropped)
     return USED, "Weights, and what goes into the layers.", model
 

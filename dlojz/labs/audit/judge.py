@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from .. import cheatsheet
 from . import fast, right, several
-from .seen import NOT_USED, UNSEEN, VERDICTS, WRONG, Finding, Seen
+from .seen import NOT_APPLICABLE, NOT_USED, UNSEEN, USED, VERDICTS, WRONG, Finding, Seen
 
+__all__ = ["NOT_APPLICABLE", "NOT_USED", "TECHNIQUES", "UNSEEN", "USED", "WRONG", "Finding", "judge"]
 PYTORCH = "https://docs.pytorch.org/"
 DOCS, API = "docs/stable/", "docs/stable/generated/"
 FORMATS = "tutorials/intermediate/memory_format_tutorial.html"

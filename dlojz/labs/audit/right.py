@@ -35,9 +35,11 @@ def lets_go(seen: Seen) -> tuple:
 
 
 def validates(seen: Seen) -> tuple:
-    trained, several, found, quiet = set(), [], None, 0
+    """Passes that come before most of the updates are no validation: they may be those of a teacher."""
+    trained, several, found, quiet, updates = set(), [], [], 0, 0
     for event in [*seen.all("model", "backward", "passed"), None]:
         if event is not None and event.what == "passed":
+            updates += 1
             continue
         if event is not None and event.what == "model" and not event.training and event.kind in trained:
             if event.grad and event.frozen < sum(event.parameters.values()):
@@ -46,13 +48,13 @@ def validates(seen: Seen) -> tuple:
                 quiet += 1
             continue
         if len(several) > 1 and (event is None or event.what == "model"):
-            found = several[-1]
+            found.append(several[-1])
         several = []
         if event is not None and event.what == "model" and event.training:
             trained.add(event.kind)
-    if found:
+    if found and len(found) <= updates / 2:
         return WRONG, ("In eval mode the model built graphs that no backward pass used: they cost memory and time. "
-                       "Validate under torch.no_grad() or torch.inference_mode()."), found
+                       "Validate under torch.no_grad() or torch.inference_mode()."), found[-1]
     return (USED, f"{words.counted(quiet, 'forward pass', 'forward passes')} in eval mode, without gradients.") if quiet else (
         UNSEEN, "This run came to no validation.")
 
@@ -79,6 +81,7 @@ def trains(seen: Seen) -> tuple:
                 looked.add(event.of)
                 validated |= {event.of: True} if event.of in validated else {}
         elif event.what == "model":
+            looked |= set() if event.training else {event.of}
             passes += [event] if event.frozen < sum(event.parameters.values()) else []
         elif event.what == "backward":
             backs += [(one, event, validated.get(one.of)) for one in passes]
@@ -111,7 +114,8 @@ def clips(seen: Seen) -> tuple:
         if event.what == "backward":
             unscaled, clipped = False, None
         elif event.what == "clipping":
-            clipped = event, unscaled
+            measures = event.limit is not None and event.limit > 1000  # the norm: nothing is meant to be clipped
+            clipped = None if measures else (event, unscaled)
         elif event.call == "unscale_":
             unscaled = True
         elif event.call == "step" and clipped:
@@ -130,21 +134,20 @@ def schedules(seen: Seen) -> tuple:
     if not stepped:
         return (UNSEEN, "The schedule was not stepped in this run.") if seen.all("scheduled") else (
             NOT_APPLICABLE, "No schedule of torch.")
-    early, skipped, state = [], [], ""
+    early, skipped, waiting, state = [], [], [], ""
     for event in seen.all("model", "backward", "stepped", "scaling", "passed"):
         if event.what == "stepped":
             if state == "backward":
-                state, where = "early", event
+                waiting.append(event)
             elif state == "skipped":
                 skipped.append(event)
         elif event.what == "passed":
-            if state == "early":
-                early.append(where)
-            state = "passed"
+            early += [one for one in waiting if one.which == event.which]
+            waiting, state = [one for one in waiting if one.which != event.which], "passed"
         elif event.what == "scaling":
             state = "skipped" if event.call == "step" and event.enabled and state != "passed" else state
         else:
-            state = event.what
+            waiting, state = [], event.what
     if len(early) > 1:
         return WRONG, ("The schedule was stepped between the backward pass and the update: its first learning rate is never "
                        "used. Call scheduler.step() after optimizer.step()."), early[-1]
@@ -184,7 +187,7 @@ def shuffles(seen: Seen) -> tuple:
         if not orders or orders[0] == sorted(orders[0]):  # it does not shuffle
             continue
         several = several or len(orders) > 1
-        if len(orders) > 1 and len(orders[0]) > 4 and orders[0] == orders[1]:
+        if len(orders) > 1 and len(orders[0]) > 4 and orders[0] == orders[1] and not seen.all("set_epoch"):
             return WRONG, ("Two epochs had the same order: the DistributedSampler was not told the epoch. "
                            "Call sampler.set_epoch(epoch) before each."), loader
     return (USED, "The second epoch had another order.") if several else (UNSEEN, "This run came to no second epoch.")

@@ -43,6 +43,8 @@ def has_own_gpu(seen: Seen) -> tuple:
     if not seen.gpu:
         return UNSEEN, NO_GPU
     places = [(rank.first("flags").visible, *sorted(rank.training().devices)) for rank in seen.ranks if rank.training()]
+    if seen.first("flags").gpus < len(seen.ranks):
+        return UNSEEN, "There are more ranks than GPUs here: some have to share one."
     if len(places) == len(seen.ranks) and len(set(places)) == 1 and len(places[0]) == 2:
         return WRONG, (f"All ranks compute on {places[0][1]}. Call torch.cuda.set_device(local_rank), and move the model and the "
                        "batches there."), seen.training()
