@@ -128,7 +128,9 @@ def parser() -> Parser:
                                         "of the course: used, not used, used wrongly, not applicable, could not be seen. "
                                         "Exit code 0: nothing is used wrongly, 1: something is, 2: the script could not be run.")
     verb.add_argument("--updates", type=int, default=12, metavar="N", help="stop after N updates of weights (default: 12)")
-    verb.add_argument("--seconds", type=float, default=110.0, metavar="S", help="stop after S seconds (default: 110)")
+    verb.add_argument("--seconds", type=float, default=100.0, metavar="S", help="stop after S seconds (default: 100)")
+    verb.add_argument("--ranks", type=int, default=1, metavar="N", help="so many processes, as torchrun would start them")
+    verb.add_argument("--pretend", action="store_true", help="the CPU plays a GPU for each process, on a machine without")
     verb.add_argument("--json", action="store_true", help="all findings, for programs")
     verb.add_argument("--html", metavar="FILE", help="write them as a page instead")
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT.py [ARGS]", help="the script, and what is for it")
@@ -420,12 +422,14 @@ def report(args) -> int:
 
 
 def audit(args) -> int:
-    from .labs.audit import audit
+    from .labs.audit import audit, refuse_misplaced
 
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         raise UsageError("name a script, such as: dlojz audit train.py --epochs 1")
-    found = audit(command[0], command[1:], args.updates, args.seconds)
+    if args.command[:1] != ["--"]:
+        refuse_misplaced(command)
+    found = audit(command[0], command[1:], args.updates, args.seconds, args.ranks, args.pretend)
     if args.html:
         say(f"The audit is {found.view().save(args.html)}")
     else:

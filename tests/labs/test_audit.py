@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,14 +18,15 @@ from patience import LIMIT, patient
 
 from dlojz import cli
 from dlojz.labs import audit, catalogue
-from dlojz.labs.audit import folder, judge
+from dlojz.labs.audit import folder, judge, right
 from dlojz.labs.audit.judge import NOT_APPLICABLE, NOT_USED, UNSEEN, USED, WRONG
+from dlojz.labs.audit.seen import Seen
 from dlojz.labs.probe.facts import Event
 
 SCRIPTS = Path(__file__).with_name("audited")
 GPU_ONLY = ("mixed precision", "TF32", "channels-last", "torch.compile", "no waits in the step", "fused optimizer",
-            "loader workers", "pinned memory")
-FINE = {"gradients cleared once per update": USED, "losses kept without their graphs": USED}
+            "loader workers", "pinned memory, asynchronous copies", "tensors made where they are used")
+FINE = {"gradients cleared once per update": USED, "losses kept without their graphs": USED, "mean over samples": UNSEEN}
 RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
     "classify.py": {"validation without gradients": USED, "train mode in training": USED, "schedule after the update": USED,
                     "no decay of norms and biases": NOT_USED},
@@ -33,9 +35,11 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
                   "no decay of norms and biases": USED, "fused optimizer": USED, "loader workers": USED,
                   "channels-last": NOT_APPLICABLE},
     "adversarial.py": {"validation without gradients": UNSEEN, "train mode in training": USED,
-                       "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE, "pinned memory": NOT_APPLICABLE},
+                       "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE,
+                       "pinned memory, asynchronous copies": NOT_APPLICABLE},
     "words.py": {"validation without gradients": USED, "train mode in training": USED, "TF32": USED, "torch.compile": USED,
-                 "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE, "pinned memory": NOT_APPLICABLE},
+                 "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE,
+                       "pinned memory, asynchronous copies": NOT_APPLICABLE},
     "with_trainer.py": {"validation without gradients": USED, "train mode in training": USED, "schedule after the update": USED,
                         "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": NOT_APPLICABLE,
                         "no decay of norms and biases": USED, "fused optimizer": USED},
@@ -50,6 +54,18 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
                      "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": USED,
                      "fused optimizer": NOT_APPLICABLE, "no decay of norms and biases": USED},
 }
+RANKS = {"several.py": 2}  # with a pretended GPU for each
+RIGHT["augmented.py"] = {
+    "validation without gradients": USED, "mean over samples": USED, "random numbers of its own for each worker": USED,
+    "torch.compile": USED, "compiled once": USED, "whole graphs": USED, "channels-last": NOT_APPLICABLE,
+    "loader workers": USED if len(os.sched_getaffinity(0)) > 1 else NOT_USED}
+RIGHT["several.py"] = {
+    "validation without gradients": USED, "train mode in training": USED, "another order in each epoch": USED,
+    "mean over samples": NOT_APPLICABLE, "samples of its own for each rank": USED, "checkpoints from one rank": USED,
+    "a GPU for each rank": USED, "validation counts each sample once": USED, "validation over all ranks": USED,
+    "no sending while gradients accumulate": USED, "tensors made where they are used": USED, "no waits in the step": USED,
+    "pinned memory, asynchronous copies": USED, "mixed precision": NOT_USED, "TF32": NOT_USED, "torch.compile": NOT_USED,
+    "fused optimizer": NOT_USED, "loader workers": NOT_USED, "channels-last": NOT_APPLICABLE}
 NEEDS = {"with_trainer.py": "transformers", "with_accelerate.py": "accelerate", "with_lightning.py": "lightning",
          "with_timm.py": "timm"}
 FAULTS = {  # by script: what is changed in it, and what becomes of the verdicts, with the text of the line that is named
@@ -75,6 +91,24 @@ FAULTS = {  # by script: what is changed in it, and what becomes of the verdicts
         "        scaler.scale(loss).backward()\n": "            scaler.scale(loss).backward()\n"},
         {"clipping after unscaling": (WRONG, "clip_grad_norm_"), "backward pass outside of autocast": (WRONG, ".backward()"),
          "another order in each epoch": (WRONG, "DataLoader(")}),
+    "the same numbers, a mean of means, a break": ("augmented.py", {
+        "torch.initial_seed() % 2**32": "7", " * len(y)": "", "len(val.dataset)": "len(val)",
+        "(self, x):\n": "(self, x):\n        self.calls += 1\n        if x.sum() > 1e9:\n            x = x * 2\n"},
+        {"random numbers of its own for each worker": (WRONG, "DataLoader("), "mean over samples": (WRONG, "print("),
+         "compiled once": (NOT_USED, "def forward"), "whole graphs": (NOT_USED, "x.sum()")}),
+    "each rank as if it were alone": ("several.py", {
+        "sampler=DistributedSampler(data, shuffle=True), pin": "shuffle=True, generator=torch.Generator(), pin",
+        "    train.sampler.set_epoch(epoch)\n": "", 'rank = int(os.environ["LOCAL_RANK"])': "rank = 0", "range(20)": "range(19)",
+        "    dist.all_reduce(found)\n": "", "contextlib.nullcontext() if number % 2 == 0 else model.no_sync()":
+        "contextlib.nullcontext()", "torch.ones(4, device=rank)": "torch.ones(4).to(rank)",
+        "        if number % 2 == 0:\n": "        if number % 2 == 0 and loss.item():\n",
+        "x.to(rank, non_blocking=True), y.to(rank, non_blocking=True)": "x.to(rank), y.to(rank)"},
+        {"samples of its own for each rank": (WRONG, "model(x)"), "checkpoints from one rank": (WRONG, "torch.save"),
+         "a GPU for each rank": (WRONG, "model(x)"), "validation counts each sample once": (NOT_USED, "DataLoader("),
+         "validation over all ranks": (NOT_USED, "DataLoader("), "another order in each epoch": (UNSEEN, ""),
+         "mean over samples": (UNSEEN, ""), "no sending while gradients accumulate": (NOT_USED, "optimizer.step()"),
+         "tensors made where they are used": (NOT_USED, "torch.ones(4)"), "no waits in the step": (NOT_USED, "loss.item()"),
+         "pinned memory, asynchronous copies": (NOT_USED, "x.to(rank)")}),
 }
 
 
@@ -82,7 +116,8 @@ def ran(script: Path, monkeypatch, tmp_path, *arguments: str) -> audit.Audit:
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
-    return audit.audit(script, arguments, seconds=patient(60))
+    ranks = RANKS.get(script.name, 1)
+    return audit.audit(script, arguments, seconds=patient(60), ranks=ranks, pretend=ranks > 1)
 
 
 def expected(script: str) -> dict:
@@ -132,6 +167,48 @@ def test_losses_are_the_same_to_the_last_bit(monkeypatch, tmp_path):
     assert len(ours) == 11 and len(set(ours)) == 11  # the audit ends within the 12th update
     assert ours[:6] == theirs[:6]  # then the first epoch was ended
     assert found.left == [str(watched)] and "still there" in found.view().text
+
+
+def moded(*steps: str) -> list[Event]:
+    """Facts of a run with one model, 1, and a part of it, 2: "train", "eval", "part.eval" call for a mode; "check" is a pass
+    without gradients; "a" and "b" are updates, each by a line of its own; "freeze" takes gradients from some weights."""
+    model, frozen, found = {1: True, 2: True}, 0, []
+    facts = {"kind": "Net", "parameters": {"float32": 4}, "devices": {"cpu": 4}, "weights": {}, "settings": {"Dropout(p=0.1)": 1}}
+    for step in steps:
+        if step.endswith(("train", "eval")):
+            of, mode = 2 if step.startswith("part") else 1, step.endswith("train")
+            model |= {of: mode} if of == 2 else {1: mode, 2: mode}
+            found.append(Event(what="mode", of=of, training=mode))
+        elif step == "freeze":
+            frozen += 1
+        else:
+            checked = step == "check"
+            found.append(Event(what="model", of=1, training=model[1], grad=not checked, frozen=frozen, **facts))
+            if not checked:
+                where = {"file": "a.py", "line": ord(step)}
+                found += [Event(what="backward", **where), Event(what="passed", **where)]
+    return found
+
+
+EPOCH = ("a", "a", "eval", "check", "check")
+MODES = {  # what a script does, and whether that can have been meant
+    "forgotten": (("train", *EPOCH, *EPOCH, "a"), WRONG),
+    "never in train mode again, though it asks for it at first": (("train", *EPOCH, "a", "a", "a"), WRONG),
+    "as it should be": (("train", *EPOCH, "train", *EPOCH), USED),
+    "no validation yet": (("train", "a", "a"), UNSEEN),
+    "on purpose, after each validation": (("train", *EPOCH, "eval", *EPOCH, "eval", *EPOCH), UNSEEN),
+    "on purpose, once and for all": (("train", *EPOCH, "eval", "a", "a", "a", "eval", "check", "a", "a", "a"), UNSEEN),
+    "a backbone alone": (("train", *EPOCH, "train", "part.eval", *EPOCH, "train", "part.eval", "a"), USED),
+    "other weights, in a phase of its own": (("train", *EPOCH, "b", "b", "b"), UNSEEN),
+    "frozen": (("train", *EPOCH, "freeze", "a", "a", "a"), UNSEEN),
+    "in eval mode from the beginning": (("eval", "a", "check", "a", "a"), UNSEEN),
+}
+
+
+@pytest.mark.parametrize("case", MODES)
+def test_eval_mode_is_wrong_only_where_nobody_can_have_meant_it(case):
+    steps, verdict = MODES[case]
+    assert right.trains(Seen(moded(*steps)))[0] == verdict
 
 
 ENDS = {
