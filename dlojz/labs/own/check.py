@@ -60,11 +60,11 @@ def judge(probe, fence, file, found, both):
             raise UsageError(f"the audit of {file} did not come far enough: {found.ended}")
         return
     for one in sorted(found.findings, key=lambda one: one.verdict != WRONG):
-        place = Event(file=file, line=one.line) if one.line else fence
-        expect(one.verdict != WRONG, look=place, saw=f"{file}: `{one.technique}` is 'used wrongly': {one.evidence}",
+        said, place = one.evidence.rstrip("."), Event(file=file, line=one.line) if one.line else fence
+        expect(one.verdict != WRONG, look=place, saw=f"{file}: `{one.technique}` is 'used wrongly': {said}",
                expected="the audit finds nothing that is used wrongly")
         expect(one.technique not in PLANTED[fence] or one.verdict == USED, look=place,
-               saw=f"{file}: `{one.technique}` is '{one.verdict}': {one.evidence}",
+               saw=f"{file}: `{one.technique}` is '{one.verdict}': {said}",
                expected="'used': the script still does it, and does it right")
     both.says(f"{file}: the audit finds nothing that is used wrongly")
 
