@@ -136,6 +136,15 @@ def parser() -> Parser:
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT.py [ARGS]", help="the script, and what is for it")
     verb.set_defaults(run=audit)
 
+    verb = verbs.add_parser("trace", usage="dlojz trace [OPTIONS] SCRIPT.py [ARGS]",
+                            help="profile some updates of any training script, from outside, and say why it is not faster",
+                            description="Run a script as it is until a trace of some of its updates is written, then show the "
+                                        "diagnosis. As a job: dlojz submit -- dlojz trace SCRIPT.py")
+    verb.add_argument("--updates", type=int, default=5, metavar="N", help="how many updates are traced (default: 5)")
+    verb.add_argument("--skip", type=int, default=8, metavar="N", help="how many come before them (default: 8)")
+    verb.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT.py [ARGS]", help="the script, and what is for it")
+    verb.set_defaults(run=trace)
+
     verb = verbs.add_parser("doctor", help="look at this machine, its software and its surroundings: what is broken, what to do")
     verb.add_argument("--json", action="store_true", help="all findings with their numbers, for programs")
     verb.add_argument("--warm", action="store_true", help="let torch.compile do its slow first use now (a minute or so)")
@@ -435,6 +444,27 @@ def audit(args) -> int:
     else:
         say(found.json() if args.json else found.view().text)
     return found.code
+
+
+def trace(args) -> int:
+    import os
+    import subprocess
+    from pathlib import Path
+
+    from .system import paths
+    from .training import records, tracing
+    from .views import trace
+
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise UsageError("name a script, such as: dlojz trace train.py --epochs 1")
+    folder = records.run_folder(None, f"trace-{Path(command[0]).stem}")
+    asked = [f"--updates={args.updates}", f"--skip={args.skip}", f"--folder={folder}", *command]
+    code = subprocess.call([sys.executable, "-m", tracing.__name__, *asked],
+                           env=os.environ | {"PYTHONPATH": paths.python_path(), "DLOJZ_RUN": str(folder)})
+    if code:
+        return code if code > 0 else 128 - code
+    return _print(f"{trace(folder)}\nThe trace is {folder / tracing.NAME}")
 
 
 def doctor(args) -> int:
