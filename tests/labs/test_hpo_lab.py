@@ -288,6 +288,13 @@ def test_what_is_quoted_of_the_record_of_a_search():
     assert "0.409 ± 0.005" in pages[1] and "the third of the search has 0.409" in pages[0]
 
 
+def test_the_page_has_the_table_of_the_pruners(search, monkeypatch):
+    monkeypatch.setattr(figures, "yours", lambda: search)
+    page = (paths.PACKAGE.parent / "docs/day4.md").read_text()
+    for line in str(figures.pruners()).splitlines()[1:-1]:
+        assert f"| {' | '.join(re.split(r' {2,}', line.strip()))} |" in page, line
+
+
 def test_the_space_can_hold_the_answer():
     text = catalogue.reference("search.py").read_text()
     for name, (low, high) in figures.RANGES.items():

@@ -539,7 +539,10 @@ def _mean(values: list[float]) -> str:
 
 def recorded_workers() -> View:
     """The same random trainings by several workers, on one GPU and on two."""
-    found = _recorded("workers")
+    try:
+        found = _recorded("workers")
+    except UsageError as error:
+        return _view(f"Not measured yet: {error}", None)
     rows = sorted(found["rows"], key=lambda row: (row["gpus"], row["workers"]))
     cells = [[str(row["gpus"]), str(row["workers"]), f"{row['training']:.2f} s", f"{row['workers'] / row['training']:.2f}",
               "-" if row["joules"] is None else f"{row['joules'] / row['trials']:.0f} J"] for row in rows]
