@@ -151,7 +151,10 @@ def test_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "fresh")
     assert "gpipe: your `simulate` returns nothing yet" in repr(figures.schedules())
     assert "Your `fit` finds nothing yet" in repr(figures.link(a_run(tmp_path, "links", {"bytes": 256, "seconds": 1e-3})))
-    assert "-" in repr(figures.pipelines(a_run(tmp_path / "fresh", "pipeline", pipeline("1F1B", 1))))
+    row = repr(figures.pipelines(a_run(tmp_path / "fresh", "pipeline", pipeline("1F1B", 1)))).splitlines()[2].split()
+    assert row[:6] == ["1F1B", "2", "2", "-", "-", "31%"]
+    assert "NVLink, nccl, NVIDIA H200                    -                      -     -         324 GB/s" in repr(
+        figures.recorded_links())
 
 
 def test_what_is_chosen_for_four_models(kit):

@@ -40,7 +40,7 @@ def link(job) -> View:
     latency, bandwidth = yours().fit(sizes, seconds)
     title = "time of an all-reduce by its size"
     lines, said, marks = [Line("measured", list(zip(sizes, seconds)), BLUE, marker="o")], ["Your `fit` finds nothing yet."], []
-    if latency > 0 and 0 < bandwidth < float("inf"):
+    if _found(latency, bandwidth):
         knee = latency * bandwidth
         fitted = [(size, latency + size / bandwidth) for size in sizes]
         lines.append(Line("latency + size / bandwidth", fitted, ORANGE, dash=(6, 4)))
@@ -55,6 +55,10 @@ def link(job) -> View:
                 headline(title.capitalize()) + chart.html() + table_html(head, cells) + quiet(said[0]))
 
 
+def _found(latency: float, bandwidth: float) -> bool:
+    return latency > 0 and 0 < bandwidth < float("inf")
+
+
 def recorded_links() -> View:
     """All-reduces of two processes as they were recorded, over NVLink and on a CPU, and what your `fit` says of them."""
     lines, cells, colours = [], [], iter((BLUE, ORANGE, GREEN))
@@ -65,8 +69,10 @@ def recorded_links() -> View:
         sizes, seconds = ([row[key] for row in found["rows"]] for key in ("bytes", "seconds"))
         latency, bandwidth = yours().fit(sizes, seconds)
         lines.append(Line(name, list(zip(sizes, seconds)), next(colours), marker="o"))
-        cells.append([name, words.seconds(latency), f"{_bytes(bandwidth)}/s", _bytes(latency * bandwidth),
-                      f"{_bytes(sizes[-1] / seconds[-1])}/s"])
+        fitted = ["-"] * 3
+        if _found(latency, bandwidth):
+            fitted = [words.seconds(latency), f"{_bytes(bandwidth)}/s", _bytes(latency * bandwidth)]
+        cells.append([name, *fitted, f"{_bytes(sizes[-1] / seconds[-1])}/s"])
     title = "recorded: time of an all-reduce of two processes by its size"
     head = ["link", "latency by your fit", "bandwidth by your fit", "knee", "largest message"]
     chart = charts.lines(lines, x="size of the message", y="time", log="xy", say_x=_bytes, say_y=words.seconds, say=words.seconds)
@@ -180,7 +186,8 @@ def pipelines(*jobs) -> View:
             continue
         devices, batches, chunks = len(row["spans"]), row["microbatches"], row["chunks"]
         name = next((ours for ours, torchs in SCHEDULES.items() if torchs == row["schedule"]), "")
-        formula = words.share(module.bubble(name, devices, batches, chunks)) if name else "-"
+        idle = module.bubble(name, devices, batches, chunks) if name else 0
+        formula = words.share(idle) if idle else "-"
         orders = [[tuple(action) for action in order] for order in row["orders"]] if row["orders"] else _order(
             module, "gpipe" if row["schedule"] == "GPipe" else "1f1b", devices, batches)
         times = module.simulate(orders, _seconds(chunks))
