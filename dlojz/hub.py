@@ -113,6 +113,8 @@ def for_me(site: str = "") -> Iterator[str]:
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}") from None
     yield f"{folder}: the kernel {KERNEL!r}, which runs {sys.executable}"
+    if os.access(sys.prefix, os.W_OK) and not os.environ.get("DLOJZ_CACHE"):  # one's own environment, which others may use
+        yield from _photos()
     home = Path("~", WORKSPACE).expanduser()
     _workspace(home, site)
     yield f"{home}: the workspace. Open {START} there; where JupyterLab asks for a kernel, choose {KERNEL!r}"

@@ -28,6 +28,7 @@ class Limited(SimpleLocalProcessSpawner):
                     (group / "memory.limit_in_bytes").write_text(str(self.mem_limit))
                 else:
                     period = int((group / "cpu.cfs_period_us").read_text())
+                    (group / "cpu.shares").write_text("16384")  # beside others it would weigh as much as a single process
                     (group / "cpu.cfs_quota_us").write_text(str(int(self.cpu_limit * period)))
                 joined.append(group / "cgroup.procs")
 

@@ -152,9 +152,12 @@ class Lab:
         buttons.nth(nth).click()
 
     def picture(self, file: Path | str) -> None:
-        """The whole notebook."""
-        tall = self.page.eval_on_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer", "e => e.scrollHeight")
+        """The whole notebook, cells that JupyterLab does not paint while they are off the screen included."""
+        self.page.add_style_tag(content=".jp-Notebook-cell { content-visibility: visible !important }")
+        outer = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer"
+        tall = self.page.eval_on_selector(outer, "e => e.scrollHeight")
         self.page.set_viewport_size({"width": 1400, "height": min(int(tall) + 200, 15000)})
+        self.page.eval_on_selector(outer, "e => { e.scrollTop = 0 }")
         self.page.wait_for_timeout(800)
         self.page.screenshot(path=file)
         self.page.set_viewport_size({"width": 1400, "height": 900})

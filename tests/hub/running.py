@@ -37,14 +37,14 @@ def free_ports(count: int) -> int:
 
 
 @contextmanager
-def running(folder: Path, site: str = "laptop", **environment: str):
-    """A hub whose configuration `dlojz hub` has completed; yields its address. Homes are in ``folder/home``. What is set here as
-    DLOJZ_… is set for its users, too. In the end the jobs of their workspaces are cancelled."""
+def running(folder: Path, site: str = "laptop", set_up: bool = True, **environment: str):
+    """A hub, set up by `dlojz hub` if ``set_up``; yields its address. Homes are in ``folder/home``. What is set here as DLOJZ_…
+    is set for its users, too. In the end the jobs of their workspaces are cancelled."""
     port, config = free_ports(3), folder / "jupyterhub_config.py"
     (folder / "home").mkdir(parents=True)
     shutil.copy(HERE / "jupyterhub_config.py", config)
-    for line in dlojz_hub.for_all(str(config), site=site, images=False):
-        print(line)
+    if set_up:
+        print(*dlojz_hub.for_all(str(config), site=site, images=False), sep="\n")
     own = {"DLOJZ_CACHE": str(paths.cache()), "HUB_FOLDER": str(folder), "HUB_PORT": str(port),
            "HUB_PROXY": shutil.which("configurable-http-proxy")}
     with open(folder / "hub.log", "wb") as log:

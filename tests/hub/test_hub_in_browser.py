@@ -1,5 +1,8 @@
 """A real JupyterHub and a real browser: what two trainees do in a morning. See README.md for what it needs."""
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -8,6 +11,7 @@ from patience import patient
 from running import missing, running
 
 from dlojz.labs import workspace
+from dlojz.system import paths
 
 try:
     from lab import CHROMIUM, Lab, browser
@@ -67,6 +71,21 @@ def test_the_first_login_brings_kernel_workspace_and_limits(ada, folder):
         ada.run_cell("from dlojz import (catch_up")
         ada.run_cell("doctor()")
         assert "of 5 GiB (this session's limit" in ada.shown() and "a CPU quota limits this session to 1" in ada.shown()
+
+
+def test_on_a_hub_that_knows_nothing_of_the_kit(tmp_path, chromium):
+    """The page for an instructor without root: `dlojz hub` in a terminal, then a notebook."""
+    with running(tmp_path / "hub", set_up=False) as url:
+        home = tmp_path / "hub/home/cleo"
+        home.mkdir()
+        subprocess.run([sys.executable, "-m", "dlojz.cli", "hub", "--site", "laptop"], check=True,
+                       env={**os.environ, "HOME": str(home), "DLOJZ_CACHE": str(paths.cache())})
+        cleo = Lab(chromium, url, "cleo")
+        cleo.login()
+        cleo.idle()
+        cleo.run_cell("from dlojz import (catch_up")
+        assert cleo.state()["kernel"] == "dlojz" and cleo.errors() == []
+        cleo.close()
 
 
 def test_two_users_at_once(hub, chromium, folder):
