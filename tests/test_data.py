@@ -78,10 +78,18 @@ def test_other_file_types_and_spellings_count_and_hidden_files_do_not(folder):
     assert len(data.dataset(folder, "train", SIZE)) == 4 + 4 + 2
 
 
+def test_folders_that_other_programs_leave_are_no_classes(folder):
+    for name in ("__MACOSX", "@eaDir", "lost+found", ".ipynb_checkpoints"):
+        (folder / "train" / name).mkdir()
+        (folder / "train" / name / "._0.jpg").write_bytes(b"x")
+    found = data.ImageFolder(folder, "train", SIZE)
+    assert found.classes == ["cat", "dog"] and len(found) == 8
+
+
 def test_images_in_a_folder_inside_a_class_are_left_out_and_the_folder_is_named(folder, capfd, monkeypatch):
-    for inside in ("cat/more/2024", "cat/.hidden", "dog/notes"):
+    for inside in ("cat/more/2024", "cat/.hidden", "cat/@eaDir", "dog/notes"):
         (folder / "train" / inside).mkdir(parents=True)
-    for place in ("cat/more/2024", "cat/.hidden"):
+    for place in ("cat/more/2024", "cat/.hidden", "cat/@eaDir"):
         picture().save(folder / "train" / place / "9.jpg")
     (folder / "train" / "dog" / "notes" / "readme.txt").write_text("no image")
     assert len(data.ImageFolder(folder, "train", SIZE)) == 8

@@ -269,7 +269,7 @@ def test_it_is_attempted_when_one_fence_of_one_file_is(here, session):
     text = (here / "mix.py").read_text()
     (here / "mix.py").write_text("x = 1\n" + text)
     outcome = run_check("pair", here, PLENTY, session)
-    assert outcome.state == NOT_ATTEMPTED and "Outside of the fences mix.py is not as it came, first in line 1, `x = 1`" in str(
+    assert outcome.state == NOT_ATTEMPTED and "mix.py differs from the kit's, first in line 1, `x = 1`" in str(
         outcome.message)
     (here / "mix.py").write_text(text)
     write(here, "pair.count", catalogue.lab("pair").fences["pair.count"].body)
