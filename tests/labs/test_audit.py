@@ -39,7 +39,7 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
                        "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE,
                        "pinned memory, asynchronous copies": NOT_APPLICABLE},
     "words.py": {"validation without gradients": USED, "train mode in training": USED, "TF32": USED, "torch.compile": USED,
-                 "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE,
+                 "compiled once": USED, "whole graphs": USED, "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE,
                        "pinned memory, asynchronous copies": NOT_APPLICABLE},
     "with_trainer.py": {"validation without gradients": USED, "train mode in training": USED, "schedule after the update": USED,
                         "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": NOT_APPLICABLE,
@@ -54,21 +54,22 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
     "with_timm.py": {"validation without gradients": USED, "train mode in training": USED, "clipping after unscaling": USED,
                      "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": USED,
                      "fused optimizer": NOT_APPLICABLE, "no decay of norms and biases": USED},
+    "augmented.py": {
+        "validation without gradients": USED, "mean over samples": USED, "random numbers of its own for each worker": USED,
+        "torch.compile": USED, "compiled once": USED, "whole graphs": USED, "channels-last": NOT_APPLICABLE,
+        "loader workers": USED if len(os.sched_getaffinity(0)) > 1 else NOT_USED},
+    "several.py": {
+        "validation without gradients": USED, "train mode in training": USED, "another order in each epoch": USED,
+        "mean over samples": NOT_APPLICABLE, "samples of its own for each rank": USED, "checkpoints from one rank": USED,
+        "a GPU for each rank": USED, "validation counts each sample once": USED, "validation over all ranks": USED,
+        "no sending while gradients accumulate": USED, "tensors made where they are used": USED, "no waits in the step": USED,
+        "pinned memory, asynchronous copies": USED, "mixed precision": NOT_USED, "TF32": NOT_USED, "torch.compile": NOT_USED,
+        "fused optimizer": NOT_USED, "loader workers": NOT_USED, "channels-last": NOT_APPLICABLE},
 }
-RIGHT = {script: verdicts | ({"mean over samples": NOT_APPLICABLE} if script.startswith("with_") else {})
-         for script, verdicts in RIGHT.items()}  # their batches of validation have the same size
+for script in RIGHT:
+    if script.startswith("with_"):  # all their batches of validation have the same size
+        RIGHT[script]["mean over samples"] = NOT_APPLICABLE
 RANKS = {"several.py": 2}  # with a pretended GPU for each
-RIGHT["augmented.py"] = {
-    "validation without gradients": USED, "mean over samples": USED, "random numbers of its own for each worker": USED,
-    "torch.compile": USED, "compiled once": USED, "whole graphs": USED, "channels-last": NOT_APPLICABLE,
-    "loader workers": USED if len(os.sched_getaffinity(0)) > 1 else NOT_USED}
-RIGHT["several.py"] = {
-    "validation without gradients": USED, "train mode in training": USED, "another order in each epoch": USED,
-    "mean over samples": NOT_APPLICABLE, "samples of its own for each rank": USED, "checkpoints from one rank": USED,
-    "a GPU for each rank": USED, "validation counts each sample once": USED, "validation over all ranks": USED,
-    "no sending while gradients accumulate": USED, "tensors made where they are used": USED, "no waits in the step": USED,
-    "pinned memory, asynchronous copies": USED, "mixed precision": NOT_USED, "TF32": NOT_USED, "torch.compile": NOT_USED,
-    "fused optimizer": NOT_USED, "loader workers": NOT_USED, "channels-last": NOT_APPLICABLE}
 NEEDS = {"with_trainer.py": "transformers", "with_accelerate.py": "accelerate", "with_lightning.py": "lightning",
          "with_timm.py": "timm"}
 FAULTS = {  # by script: what is changed in it, and what becomes of the verdicts, with the text of the line that is named
