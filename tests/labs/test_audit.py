@@ -17,11 +17,12 @@ import torch
 from patience import LIMIT, patient
 
 from dlojz import cli
-from dlojz.labs import audit, catalogue
+from dlojz.labs import audit, catalogue, notebooks
 from dlojz.labs.audit import folder, judge, right
 from dlojz.labs.audit.judge import NOT_APPLICABLE, NOT_USED, UNSEEN, USED, WRONG
 from dlojz.labs.audit.seen import Seen
 from dlojz.labs.probe.facts import Event
+from dlojz.system import paths
 
 SCRIPTS = Path(__file__).with_name("audited")
 GPU_ONLY = ("mixed precision", "TF32", "channels-last", "torch.compile", "no waits in the step", "fused optimizer",
@@ -38,7 +39,7 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
                        "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE,
                        "pinned memory, asynchronous copies": NOT_APPLICABLE},
     "words.py": {"validation without gradients": USED, "train mode in training": USED, "TF32": USED, "torch.compile": USED,
-                 "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE,
+                 "compiled once": USED, "whole graphs": USED, "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE,
                        "pinned memory, asynchronous copies": NOT_APPLICABLE},
     "with_trainer.py": {"validation without gradients": USED, "train mode in training": USED, "schedule after the update": USED,
                         "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": NOT_APPLICABLE,
@@ -53,19 +54,22 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
     "with_timm.py": {"validation without gradients": USED, "train mode in training": USED, "clipping after unscaling": USED,
                      "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": USED,
                      "fused optimizer": NOT_APPLICABLE, "no decay of norms and biases": USED},
+    "augmented.py": {
+        "validation without gradients": USED, "mean over samples": USED, "random numbers of its own for each worker": USED,
+        "torch.compile": USED, "compiled once": USED, "whole graphs": USED, "channels-last": NOT_APPLICABLE,
+        "loader workers": USED if len(os.sched_getaffinity(0)) > 1 else NOT_USED},
+    "several.py": {
+        "validation without gradients": USED, "train mode in training": USED, "another order in each epoch": USED,
+        "mean over samples": NOT_APPLICABLE, "samples of its own for each rank": USED, "checkpoints from one rank": USED,
+        "a GPU for each rank": USED, "validation counts each sample once": USED, "validation over all ranks": USED,
+        "no sending while gradients accumulate": USED, "tensors made where they are used": USED, "no waits in the step": USED,
+        "pinned memory, asynchronous copies": USED, "mixed precision": NOT_USED, "TF32": NOT_USED, "torch.compile": NOT_USED,
+        "fused optimizer": NOT_USED, "loader workers": NOT_USED, "channels-last": NOT_APPLICABLE},
 }
+for script in RIGHT:
+    if script.startswith("with_"):  # all their batches of validation have the same size
+        RIGHT[script]["mean over samples"] = NOT_APPLICABLE
 RANKS = {"several.py": 2}  # with a pretended GPU for each
-RIGHT["augmented.py"] = {
-    "validation without gradients": USED, "mean over samples": USED, "random numbers of its own for each worker": USED,
-    "torch.compile": USED, "compiled once": USED, "whole graphs": USED, "channels-last": NOT_APPLICABLE,
-    "loader workers": USED if len(os.sched_getaffinity(0)) > 1 else NOT_USED}
-RIGHT["several.py"] = {
-    "validation without gradients": USED, "train mode in training": USED, "another order in each epoch": USED,
-    "mean over samples": NOT_APPLICABLE, "samples of its own for each rank": USED, "checkpoints from one rank": USED,
-    "a GPU for each rank": USED, "validation counts each sample once": USED, "validation over all ranks": USED,
-    "no sending while gradients accumulate": USED, "tensors made where they are used": USED, "no waits in the step": USED,
-    "pinned memory, asynchronous copies": USED, "mixed precision": NOT_USED, "TF32": NOT_USED, "torch.compile": NOT_USED,
-    "fused optimizer": NOT_USED, "loader workers": NOT_USED, "channels-last": NOT_APPLICABLE}
 NEEDS = {"with_trainer.py": "transformers", "with_accelerate.py": "accelerate", "with_lightning.py": "lightning",
          "with_timm.py": "timm"}
 FAULTS = {  # by script: what is changed in it, and what becomes of the verdicts, with the text of the line that is named
@@ -231,6 +235,12 @@ def test_a_script_that_cannot_be_run(monkeypatch, tmp_path, capsys):
     assert said["code"] == 2 and not said["ran"] and ENDS["arguments"][1] in said["ended"] and "data" in said["ended"]
     assert cli.main(["audit", "nobody.py"]) == 2 and "no script nobody.py" in capsys.readouterr().err
     assert cli.main(["audit", "--updates", "3", str(script)]) == 2
+    capsys.readouterr()
+    assert cli.main(["audit", str(script), "--html", "page.html"]) == 2  # it would go to the script, and no page be written
+    said = capsys.readouterr().err
+    assert "dlojz audit --html" in said and f"dlojz audit -- {script} --html page.html" in said
+    script.write_text("parser.add_argument('--html')")
+    audit.refuse_misplaced([str(script), "--html=page.html", "--epochs", "1"])
 
 
 @pytest.mark.parametrize("kind", ["network", "data", "package"])
@@ -239,14 +249,14 @@ def test_says_what_a_script_lacks(kind):
         exec(ENDS[kind][0])
     events = [Event(what="error", line=3, file="a.py", kind=type(caught.value).__name__, message=str(caught.value), step=0,
                     kinds=[one.__name__ for one in type(caught.value).__mro__], frames=["a.py"]), Event(what="end", code=1)]
-    found = audit._audit("a.py", events, 1, "", 9.0, "/own")
+    found = audit._audit("a.py", [events], 1, "", 9.0, "/own")
     assert ENDS[kind][1] in found.ended and "a.py:3" in found.ended and found.code == 2 and not found.findings
 
 
 def test_ends_are_told_apart():
-    assert ENDS["nothing"][1] in audit._audit("a.py", [Event(what="end", code=0)], 0, "", 9.0, "/own").ended
-    assert "9 seconds were over" in audit._audit("a.py", [], None, "", 9.0, "/own").ended
-    assert "code -11" in audit._audit("a.py", [], -11, "", 9.0, "/own").ended
+    assert ENDS["nothing"][1] in audit._audit("a.py", [[Event(what="end", code=0)]], 0, "", 9.0, "/own").ended
+    assert "9 seconds were over" in audit._audit("a.py", [[]], None, "", 9.0, "/own").ended
+    assert "code -11" in audit._audit("a.py", [[]], -11, "", 9.0, "/own").ended
 
 
 def test_its_folder_reads_what_is_there_and_keeps_what_is_written(tmp_path):
@@ -272,5 +282,13 @@ def test_a_page_and_labs_that_exist(tmp_path):
     findings = judge.judge(events)
     assert {one.lab for one in findings} <= set(catalogue.labs())
     assert next(one for one in findings if one.technique == "TF32").verdict == NOT_USED
-    file = audit.Audit("a.py", findings, "It ended.", True, 9, False, []).view().save(tmp_path / "audit.html")
-    assert "could not be seen" in file.read_text() and "2.4" in file.read_text()
+    script = tmp_path / "a.py"
+    script.write_text("import torch\nloss = model(x) < 3\n")
+    findings.append(judge.Finding("mine", WRONG, "seen", 2, str(script), lab="gpu", docs="https://docs.pytorch.org/"))
+    page = audit.Audit("a.py", findings, "It ended.", True, 9, False, []).view().save(tmp_path / "audit.html").read_text()
+    assert "could not be seen" in page and "2.4" in page
+    tf32 = page[page.index("<b>TF32"):].split("</tr>")[0]
+    notebook = notebooks.name_of(catalogue.lab("gpu"))
+    assert f'href="{notebook}"' in tf32 and 'href="https://docs.pytorch.org/docs/stable/notes/cuda.html"' in tf32
+    assert f'href="{script.as_uri()}"' in page and "<code>loss = model(x) &lt; 3</code>" in page
+    assert paths.share("notebooks", notebook).is_file()

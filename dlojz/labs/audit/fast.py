@@ -55,7 +55,8 @@ def compiles_once(seen: Seen) -> tuple:
     if not seen.first("compiled"):
         return NOT_APPLICABLE, "Nothing is compiled."
     if not seen.first("captured"):
-        return UNSEEN, "Dynamo compiled nothing in a second run, or there was none: it needs a run without ranks and --pretend."
+        return UNSEEN, ("Dynamo compiled nothing in a second run, or there was none: it needs time, and a run without ranks "
+                        "and --pretend.")
     again = [event for event in seen.all("recompiled") if "grad_mode" not in event.reason and ".training" not in event.reason]
     if again:
         return NOT_USED, (f"{again[-1].name} was compiled {words.counted(len(again), 'more time', 'more times')}, at last "
