@@ -70,7 +70,7 @@ def train(model, loader, optimizer, scaler, run, epochs, device):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=16)
     args = parser.parse_args()
     torch.manual_seed(1)
