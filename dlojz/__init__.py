@@ -32,14 +32,15 @@ _VERBS = {
     "todo": ("dlojz.training.todos", "todo"),
     "views": ("dlojz.views", "views"),
     "Chronometer": ("dlojz.training.chronometer", "Chronometer"),
+    "Recorder": ("dlojz.training.recorder", "Recorder"),
     "Training": ("dlojz.training.training", "Training"),
 }
 
 # Modules that scripts and notebooks import by name alone, `from dlojz import records`.
 _MODULES = {
     **dict.fromkeys(["errors", "machine", "paths", "sites"], "system"),
-    **dict.fromkeys(["checkpoint", "chronometer", "distributed", "energy", "failures", "options", "records", "summary"],
-                    "training"),
+    **dict.fromkeys(["callbacks", "checkpoint", "chronometer", "distributed", "energy", "failures", "options", "records",
+                     "summary"], "training"),
     **dict.fromkeys(["photos", "shards"], "data"),
 }
 

@@ -128,11 +128,22 @@ def parser() -> Parser:
                                         "of the course: used, not used, used wrongly, not applicable, could not be seen. "
                                         "Exit code 0: nothing is used wrongly, 1: something is, 2: the script could not be run.")
     verb.add_argument("--updates", type=int, default=12, metavar="N", help="stop after N updates of weights (default: 12)")
-    verb.add_argument("--seconds", type=float, default=110.0, metavar="S", help="stop after S seconds (default: 110)")
+    verb.add_argument("--seconds", type=float, default=100.0, metavar="S", help="stop after S seconds (default: 100)")
+    verb.add_argument("--ranks", type=int, default=1, metavar="N", help="so many processes, as torchrun would start them")
+    verb.add_argument("--pretend", action="store_true", help="the CPU plays a GPU for each process, on a machine without")
     verb.add_argument("--json", action="store_true", help="all findings, for programs")
     verb.add_argument("--html", metavar="FILE", help="write them as a page instead")
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT.py [ARGS]", help="the script, and what is for it")
     verb.set_defaults(run=audit)
+
+    verb = verbs.add_parser("trace", usage="dlojz trace [OPTIONS] SCRIPT.py [ARGS]",
+                            help="profile some updates of any training script, from outside, and say why it is not faster",
+                            description="Run a script as it is until a trace of some of its updates is written, then show the "
+                                        "diagnosis. As a job: dlojz submit -- dlojz trace SCRIPT.py")
+    verb.add_argument("--updates", type=int, default=5, metavar="N", help="how many updates are traced (default: 5)")
+    verb.add_argument("--skip", type=int, default=8, metavar="N", help="how many come before them (default: 8)")
+    verb.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT.py [ARGS]", help="the script, and what is for it")
+    verb.set_defaults(run=trace)
 
     verb = verbs.add_parser("doctor", help="look at this machine, its software and its surroundings: what is broken, what to do")
     verb.add_argument("--json", action="store_true", help="all findings with their numbers, for programs")
@@ -170,6 +181,17 @@ def parser() -> Parser:
     verb = verbs.add_parser("cancel", help="stop jobs, waiting or running")
     verb.add_argument("jobs", nargs="+", metavar="JOB")
     verb.set_defaults(run=cancel)
+
+    verb = verbs.add_parser("hub", help="set a JupyterHub up: the kernel, a workspace at the first login, limits",
+                            description="With the configuration of a JupyterHub: its users get the course's kernel, a workspace "
+                                        "at their first login, and limits. Without: your own account gets kernel and workspace.")
+    verb.add_argument("config", nargs="?", default="", metavar="CONFIG", help="such as /etc/jupyterhub/jupyterhub_config.py")
+    verb.add_argument("--cores", type=float, default=1, metavar="N", help="for each user's server (default: 1)")
+    verb.add_argument("--memory", type=float, default=5, metavar="GB", help="for each user's server (default: 5)")
+    verb.add_argument("--group", default="", metavar="NAME", help="a workspace only for members of this Unix group")
+    verb.add_argument("--site", default="", metavar="S", help="where jobs run: one of `dlojz sites`, or a .toml file")
+    verb.add_argument("--remove", action="store_true", help="take it out of the configuration again")
+    verb.set_defaults(run=hub)
 
     verb = verbs.add_parser("launch", help="for instructors: submit every run of a day's notebooks, and follow them",
                             description="Submit every run of a day's notebooks from a solved workspace, and follow them to their "
@@ -226,6 +248,19 @@ def parser() -> Parser:
     verb.set_defaults(run=sites)
 
     return top
+
+
+def hub(args) -> int:
+    from . import hub
+
+    if args.remove and not args.config:
+        raise UsageError("say from which configuration: dlojz hub --remove CONFIG")
+    done = hub.removed(args.config) if args.remove else \
+        hub.for_all(args.config, args.cores, args.memory, args.group, args.site) if args.config else \
+        hub.for_me(args.site)
+    for line in done:
+        say(line)
+    return 0
 
 
 def workspace(args) -> int:
@@ -359,6 +394,9 @@ def lab_course(args) -> int:
             say(f"{one.lab}: {'; '.join(one.faults) or 'ok'} ({one.seconds / 60:.1f} min)")
     except ImportError:
         raise UsageError("notebooks are executed with nbclient, which is not installed: pip install 'dlojz[dev]'") from None
+    except KeyboardInterrupt:  # what was proved is not lost
+        say(proof.course_table(found))
+        raise
     say(proof.course_table(found))
     return 1 if any(one.faults for one in found) else 0
 
@@ -383,24 +421,50 @@ def course(args) -> int:
 
 
 def report(args) -> int:
+    import gc
+
     from . import views
 
+    gc.disable()  # long records are millions of objects, none of them garbage
     page = views.report(*args.jobs, against=args.against)
     return _print(f"The report is {page.save(args.html)}" if args.html else page)
 
 
 def audit(args) -> int:
-    from .labs.audit import audit
+    from .labs.audit import audit, refuse_misplaced
 
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         raise UsageError("name a script, such as: dlojz audit train.py --epochs 1")
-    found = audit(command[0], command[1:], args.updates, args.seconds)
+    if args.command[:1] != ["--"]:
+        refuse_misplaced(command)
+    found = audit(command[0], command[1:], args.updates, args.seconds, args.ranks, args.pretend)
     if args.html:
         say(f"The audit is {found.view().save(args.html)}")
     else:
         say(found.json() if args.json else found.view().text)
     return found.code
+
+
+def trace(args) -> int:
+    import os
+    import subprocess
+    from pathlib import Path
+
+    from .system import paths
+    from .training import records, tracing
+    from .views import trace
+
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise UsageError("name a script, such as: dlojz trace train.py --epochs 1")
+    folder = records.run_folder(None, f"trace-{Path(command[0]).stem}")
+    asked = [f"--updates={args.updates}", f"--skip={args.skip}", f"--folder={folder}", *command]
+    code = subprocess.call([sys.executable, "-m", tracing.__name__, *asked],
+                           env=os.environ | {"PYTHONPATH": paths.python_path(), "DLOJZ_RUN": str(folder)})
+    if code:
+        return code if code > 0 else 128 - code
+    return _print(f"{trace(folder)}\nThe trace is {folder / tracing.NAME}")
 
 
 def doctor(args) -> int:

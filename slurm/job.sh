@@ -18,7 +18,7 @@ trap 'ending=yes' TERM                          #: TERM = "end now": remember it
 # Shortly before the time limit Slurm sends a warning, the signal USR1. It would kill a program that does not handle it, so each
 # process starts with USR1 ignored until the program installs its own handler.
 start=(bash -c 'trap "" USR1; exec "$@"' start)  #: how each process starts: ignoring USR1 at first
-script=(@command@)                              #: what Python runs, with its arguments
+script=(@command@)                              #: what runs, with its arguments
 @changed@
 
 if [ -n "${SLURM_JOB_ID:-}" ]; then             #: inside a Slurm job:

@@ -83,8 +83,9 @@ def test_the_page_and_the_lab_on_memory_say_what_is_kept():
     assert len(rows) >= 16 and "All counts are within 3 %" in text
     for row in rows:
         assert abs(row["predicted"] / row["measured"] - 1) < 0.03, row["command"]
-    shown = memory_figures.recorded().text
-    assert all(f"{row['bytes'] / 1e9:.2f}" in shown for row in found["techniques"] if row["switches"])
+    shown = memory_figures.recorded()
+    assert all(f"{row['bytes'] / 1e9:.2f}" in shown.text for row in found["techniques"])
+    assert ">7.87 GB, 142 ms<" in shown._repr_html_()
 
 
 def test_the_page_on_the_language_model_says_what_is_kept():
@@ -161,6 +162,20 @@ def test_a_table_of_batches_by_hand():
     head, cells, said = day3.table_of_batches({"rows": rows})
     assert head == ["optimizer", "512 images", "2,048 images"] and "steps to a training loss of 0.5" in said
     assert cells[0] == ["sgd", "80 to 95 (lr 0.4)", "not in 99"] and cells[1] == ["adamw", "-", "-"]
+
+
+def test_each_switch_is_measured_with_each_seed(monkeypatch):
+    """And a resized image is one that the network sees: seconds are measured, not made."""
+    seen, seeds = [], []
+    monkeypatch.setattr(day3, "SEEDS", (1, 2))
+    made = day3.Passes.__init__
+    monkeypatch.setattr(day3.Passes, "__init__", lambda self, *args: (seen.append(args[-2:]), made(self, *args))[-1])
+    rows = day3.switches(torch.device("cpu"), 16, 2, 1, 0.1, lambda rows: seeds.append(rows[-1]["seed"]))
+    assert seeds == 4 * [1] + 4 * [2] and [row["way"] for row in rows] == 2 * list(day3.WAYS)
+    assert sorted(set(seen)) == [(side, smoothing) for side in (16, 24, 32) for smoothing in (0.0, 0.1)]
+    assert len({row["loss"] for row in rows}) == 8 and all(row["steps"] == 8 for row in rows)
+    _, cells, said = day3.table_of_switches({"rows": [row | {"accuracy": 0.8 + row["seed"] / 100} for row in rows]})
+    assert cells[0][:2] == ["neither", "81.00% to 82.00%"] and "1 epochs" not in said
 
 
 def test_the_best_rate_is_marked_for_all_its_seeds():

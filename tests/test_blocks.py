@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,76 @@ def test_what_is_masked_is_anything():
     at = tl.arange(0, 4)
     launch(lambda x, out: tl.store(out + at, tl.load(x + at, mask=at < 2)), torch.ones(2), out)
     assert out.isnan().tolist() == [False, False, True, True]
+
+
+class Described:
+    """A tensor of two dimensions as Triton's descriptors know it: blocks of one size, by where they begin."""
+
+    def __init__(self, tensor, block):
+        self.tensor, self.block, self.dtype = tensor, block, tensor.dtype
+
+    def _of(self, begin):
+        at = tuple(slice(int(first), int(first) + size) for first, size in zip(begin, self.block))
+        assert self.tensor[at].shape == tuple(self.block), "past the end"
+        return self.tensor[at]
+
+    def load(self, begin):
+        return self._of(begin).clone()
+
+    def store(self, begin, values):
+        assert values.dtype == self.dtype
+        self._of(begin).copy_(values)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_by_descriptors_is_attention(monkeypatch, causal):
+    from dlojz.reference import kernels
+
+    made = []
+    monkeypatch.setattr(kernels, "WORTH", 0)
+    monkeypatch.setattr(kernels, "described", lambda x, block: made.append(block) or Described(x, block))
+    q, k, v = torch.randn(3, 2, 2, 256, 16, generator=torch.Generator().manual_seed(1)).half()
+    found = kernels.attention(q, k, v, causal)
+    assert made == [[64, 16], [128, 16], [128, 16], [64, 16]]
+    wanted = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=causal)
+    assert (found.double() - wanted).abs().max() < 2e-3  # half a unit of float16 below 4
+
+
+@pytest.mark.parametrize(("capability", "hip", "skip", "has"), [
+    ((9, 0), None, 0, True), ((12, 0), None, 0, True), ((8, 0), None, 0, False), ((9, 4), "6.4", 0, False),
+    ((9, 0), None, 1, False)])
+def test_a_descriptor_wants_a_gpu_that_has_them_and_memory_at_16_bytes(monkeypatch, capability, hip, skip, has):
+    tensor = torch.zeros(64 * 16 + 1)[skip:][:64 * 16].view(64, 16)
+    tool = types.SimpleNamespace(TensorDescriptor=types.SimpleNamespace(from_tensor=Described))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: capability)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setitem(sys.modules, "triton.tools.tensor_descriptor", tool)
+    for name in ("triton", "triton.tools"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    assert blocks.described(tensor, [16, 16]) is None  # no GPU
+    monkeypatch.setattr(blocks, "compiles", lambda: True)
+    assert (blocks.described(tensor, [16, 16]) is not None) == has
+    monkeypatch.setitem(sys.modules, "triton.tools.tensor_descriptor", None)  # Triton before 3.4
+    assert blocks.described(tensor, [16, 16]) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(("length", "size"), [(1, 64), (257, 128), (512, 64), (640, 32)])
+def test_attention_compiled_for_a_gpu_is_attention(dtype, length, size, monkeypatch):
+    from dlojz.reference import kernels
+
+    monkeypatch.setattr(kernels, "WORTH", 0)
+    make = torch.Generator("cuda").manual_seed(1)
+    wide = torch.randn(3, 2, length, 3, size + 8, device="cuda", dtype=torch.float32, generator=make).to(dtype)
+    q, k, v = wide[..., :size].transpose(2, 3)  # (2, 3, length, size), not contiguous
+    moved = [torch.empty(x.numel() + 1, device="cuda", dtype=dtype)[1:].view(x.shape).copy_(x) for x in (q, k, v)]
+    for given, most in (((q, k, v), 16), (moved, 16), ((q * 30, k * 30, v * 30), max(16, 1e-3 / torch.finfo(dtype).eps))):
+        for causal in (False, True):
+            found = kernels.attention(*given, causal)
+            wanted = torch.nn.functional.scaled_dot_product_attention(*(x.double() for x in given), is_causal=causal)
+            assert (found - wanted).abs().max() <= most * torch.finfo(dtype).eps * wanted.abs().max()
 
 
 BOTH = """

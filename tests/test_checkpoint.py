@@ -75,7 +75,7 @@ OTHER_FILES = {
     "a negative step": (lambda good: place(good, step=-3), "its place does not say where the training was"),
     "a place that is a list": (lambda good: good | {"place": [1]}, "its place does not say where the training was"),
     "ranks that are none": (lambda good: good | {"ranks": None}, "its ranks are no list"),
-    "no rank": (lambda good: good | {"ranks": []}, "its ranks cannot be restored (IndexError"),
+    "no rank": (lambda good: good | {"ranks": []}, "was written by no processes, and has nothing for rank 0"),
     "sums of another length": (lambda good: good | {"ranks": [good["ranks"][0] | {"sums": [0.0]}]}, "1 sums, not 3"),
     "sums that are text": (lambda good: good | {"ranks": [good["ranks"][0] | {"sums": "abc"}]}, "its ranks cannot be restored"),
     "no random numbers": (lambda good: good | {"ranks": [good["ranks"][0] | {"random": torch.zeros(3)}]},
@@ -122,10 +122,12 @@ class Other:
 
 DAMAGED = {
     "empty": (lambda whole: b"", r"\(it is empty\)"),
-    "cut": (lambda whole: whole[: len(whole) // 2], r"\(.+\)"),
-    "noise": (lambda whole: b"\x1b[31mnoise" * 100, r"\(.+\)"),
-    "a web page": (lambda whole: b"<html>404</html>", r"\(.+\)"),
-    "an object": (lambda whole: pickle.dumps(Other()), r"\(.+\)"),
+    "cut": (lambda whole: whole[: len(whole) // 2], r"\(its end is missing, or it is damaged\)"),
+    "noise": (lambda whole: b"\x1b[31mnoise" * 100, r"\(it is not a file that torch.save has written\)"),
+    "text": (lambda whole: b"hello\n", r"\(it is not a file that torch.save has written\)"),
+    "a web page": (lambda whole: b"\n<html>404</html>", r"\(it is a web page, perhaps of a failed download\)"),
+    "a pointer": (lambda whole: b"version https://git-lfs.github.com/spec/v1\n", r"\(it is Git LFS's pointer to the file: .*\)"),
+    "an object": (lambda whole: pickle.dumps(Other()), r"\(it holds objects of Python and not their state alone\)"),
 }
 
 

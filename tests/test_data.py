@@ -78,6 +78,33 @@ def test_other_file_types_and_spellings_count_and_hidden_files_do_not(folder):
     assert len(data.dataset(folder, "train", SIZE)) == 4 + 4 + 2
 
 
+def test_folders_that_other_programs_leave_are_no_classes(folder):
+    for name in ("__MACOSX", "@eaDir", "lost+found", ".ipynb_checkpoints"):
+        (folder / "train" / name).mkdir()
+        (folder / "train" / name / "._0.jpg").write_bytes(b"x")
+    found = data.ImageFolder(folder, "train", SIZE)
+    assert found.classes == ["cat", "dog"] and len(found) == 8
+
+
+def test_images_in_a_folder_inside_a_class_are_left_out_and_the_folder_is_named(folder, capfd, monkeypatch):
+    for inside in ("cat/more/2024", "cat/.hidden", "cat/@eaDir", "dog/notes"):
+        (folder / "train" / inside).mkdir(parents=True)
+    for place in ("cat/more/2024", "cat/.hidden", "cat/@eaDir"):
+        picture().save(folder / "train" / place / "9.jpg")
+    (folder / "train" / "dog" / "notes" / "readme.txt").write_text("no image")
+    assert len(data.ImageFolder(folder, "train", SIZE)) == 8
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1 and f"{folder}/train/cat/more are left out" in said
+    assert f"move them up into {folder}/train/cat\n" in said
+    monkeypatch.setenv("RANK", "1")
+    data.ImageFolder(folder, "train", SIZE)
+    assert capfd.readouterr().err == "", "each process lists the same files"
+    for file in (folder / "train" / "cat").glob("*.jpg"):
+        file.unlink()
+    with pytest.raises(UsageError, match=r"cat holds no images.* only in folders inside it, such as .*cat/more: move them up"):
+        data.ImageFolder(folder, "train", SIZE)
+
+
 def test_repeat_lists_training_files_several_times_with_other_crops(folder):
     once, thrice = data.dataset(folder, "train", SIZE), data.dataset(folder, "train", SIZE, repeat=3)
     assert len(thrice) == 3 * len(once) == len(thrice.samples)

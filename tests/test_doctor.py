@@ -14,7 +14,7 @@ import pytest
 from patience import LIMIT, patient
 
 from dlojz import cli
-from dlojz.doctor import environment, findings_of, gpu, guarded, hardware, jupyter, packages, pytorch, stack
+from dlojz.doctor import environment, findings_of, gpu, guarded, hardware, jupyter, network, packages, pytorch, stack
 from dlojz.doctor.report import BROKEN, FINE, NOTE, Report, broken, fine, note
 from dlojz.system.hardware import cpu_quota, loader_needs, look_cores, look_cpu, look_memory, usable
 from dlojz.system.look import CouldNotLook, Facts, Slow, System, given, size
@@ -735,6 +735,45 @@ def test_a_kernel_that_no_server_started_says_so(server):
     pytest_process = server(command=["/venv/bin/python", "/venv/bin/pytest", "--nbval"], JPY_PARENT_PID="4242")
     assert "no Jupyter server was found" in widgets(pytest_process).text
     assert "no Jupyter server was found" in widgets(server(JPY_PARENT_PID="77")).text
+
+
+def test_the_kernel_of_the_notebooks_must_have_the_kit(server, tmp_path, monkeypatch):
+    """A hub's own Python without dlojz, a kernel that is not there, and one that `dlojz hub` has made."""
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.delenv("DLOJZ_WORKSPACE", raising=False)
+    python = tmp_path / "hub/bin/python3"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    system = server(JPY_PARENT_PID="4242")
+    found = only(jupyter.say_kernel(jupyter.look_kernel(system)))
+    assert found.level == BROKEN and str(python) in found.text and "dlojz hub" in found.advice
+    (tmp_path / "work/workspace.toml").write_text('version = "0"\nkernel = "dlojz"\n')
+    found = only(jupyter.say_kernel(jupyter.look_kernel(system)))
+    assert found.level == BROKEN and "does not know" in found.text
+    kernel = tmp_path / "home/.local/share/jupyter/kernels/dlojz/kernel.json"
+    kernel.parent.mkdir(parents=True)
+    kernel.write_text(json.dumps({"argv": [sys.executable]}))
+    assert only(jupyter.say_kernel(jupyter.look_kernel(system))).level == FINE
+    assert not list(jupyter.say_kernel(jupyter.look_kernel(server(JPY_PARENT_PID="77"))))
+
+
+ROUTE = "Iface\tDestination\tGateway\n"
+
+
+@pytest.mark.parametrize("route, env, slurm, level, words", [
+    (f"{ROUTE}eth0\t00000000\t0100000A\n", {}, False, FINE, "a route leads out"),
+    (f"{ROUTE}eth0\t0000000A\t00000000\n", {}, False, NOTE, "no route leads out"),
+    (f"{ROUTE}eth0\t00000000\t0100000A\n", {}, True, FINE, "need none"),
+    (ROUTE, {"HTTPS_PROXY": "http://proxy:3128"}, False, NOTE, "localhost and 127.0.0.1"),
+    (ROUTE, {"https_proxy": "http://proxy:3128", "no_proxy": "localhost, 127.0.0.1"}, False, FINE, "through the proxy"),
+    (ROUTE, {"HTTP_PROXY": "http://proxy:3128", "NO_PROXY": "*"}, False, FINE, "HTTP_PROXY"),
+])
+def test_network(machine, route, env, slurm, level, words):
+    found = only(network.say_network(network.look_network(machine({"proc/net/route": route}, **env)), slurm))
+    assert found.level == level and words in found.text
 
 
 # ---------------------------------------------------------------- Slurm and site

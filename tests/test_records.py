@@ -221,6 +221,8 @@ def test_a_note_from_elsewhere_comes_right_after_the_start(path, monkeypatch):
     (lines(step(1)) + b"\x00" * 4096 + b"\n" + lines(step(2)), 2, 1),
     (lines(step(1)) + b"[" * 100_000 + b"\n" + lines(step(2)), 2, 1),
     (lines(step(1)) + b"[1, 2]\n7\nnull\n" + b'{"step": 4}\n{"event": 5}\n' + lines(step(2)), 2, 5),
+    (b'{"event": "step", "step": 7\n"images": 4}\n' + lines(step(1)), 1, 2),  # together they would be a step
+    (lines(*map(step, range(2500))) + b"{\n" + lines(step(2500, loss="nan")), 2501, 1),
     (lines(step(1)).replace(b"\n", b"\r\n") + lines(step(2)), 2, 0),
     (lines(step(1), {"event": "weather", "sky": "blue"}, step(2, colour="red")), 2, 0),
     (lines(step("one"), step(None), step(1), {"event": "step"}), 1, 0),

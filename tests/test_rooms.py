@@ -14,7 +14,7 @@ LEVELS = [
     {"jobs", "traces"},
     {"labs"},
     {"views", "doctor"},
-    {"benchmarks", "compat", "course"},
+    {"benchmarks", "compat", "course", "hub"},
     {"cli"},
 ]
 LEVEL = {room: number for number, rooms in enumerate(LEVELS) for room in rooms}

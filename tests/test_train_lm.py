@@ -1,5 +1,6 @@
 """train_lm.py as it is run: alone, with two processes, stopped and resumed, and what its record says."""
 
+import ast
 import math
 import sys
 
@@ -31,6 +32,18 @@ def test_it_learns_and_its_record_counts_tokens(language_training):
     assert "tokens/s" in run.out and "images" not in run.out and "bits per token" in run.out
     shown = repr(dashboard(runs.of_folder(run.folder)))
     assert "tokens/s" in shown and "bits per token" in shown and "image" not in shown and "TFLOP/s" in shown
+
+
+@pytest.mark.parametrize("script", ["train.py", "train_lm.py"])
+def test_no_step_waits_for_the_gpu(script):
+    """A number that is read, or one that is made on the host and copied, waits for all that the GPU has to do."""
+    tree = ast.parse((LANGUAGE.parent / script).read_text(encoding="utf-8"))
+    train = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "train")
+    steps = [node for node in ast.walk(train) if isinstance(node, ast.For) and ast.unparse(node.iter).startswith("train_loader")]
+    assert len(steps) == 1
+    called = {ast.unparse(node.func) for node in ast.walk(steps[0]) if isinstance(node, ast.Call)}
+    waits = {"item", "tolist", "cpu", "numpy", "nonzero", "tensor", "new_tensor", "as_tensor", "synchronize", "bool", "float"}
+    assert not {name for name in called if name.rpartition(".")[2] in waits}
 
 
 def test_resumed_after_a_stop_it_comes_to_the_same_end(language_training):

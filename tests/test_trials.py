@@ -316,15 +316,15 @@ def test_what_was_used(journal):
 def test_what_two_gpus_have_used(journal, monkeypatch):
     class Meter:
         def __init__(self, uuid):
-            self.joules = iter({"GPU-0": (100.0, 400.0), "GPU-1": (0.0, 50.0)}[uuid])
+            self.joules = iter((100.0, {"GPU-0": 400.0, "GPU-1": 150.0}[uuid]))
 
         def read(self):
             return 0.0, next(self.joules)
 
-    monkeypatch.setattr("dlojz.system.machine.gpu_uuid", lambda device: f"GPU-{device.index or 0}")
+    monkeypatch.setattr("dlojz.system.machine.gpu_uuid", lambda device: f"GPU-{device.index}")
     monkeypatch.setattr("dlojz.training.energy.EnergyMeter", Meter)
-    for devices in ("cuda", ["cuda:0", "cuda:1"]):  # a worker with a GPU, then workers that share two
-        with trials.accounted(journal, devices):
+    for devices in (["cuda:0", "cuda:1"], ["cuda:1"]):  # a job with both, another one with one of them
+        with trials.accounted(journal, *devices):
             time.sleep(0.01)
     found = trials.account(trials.Search(journal).study)
-    assert found["joules"] == 650 and 0.03 <= found["gpu_seconds"] < 90
+    assert found["joules"] == 400 and 0.03 <= found["gpu_seconds"] < 60

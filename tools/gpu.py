@@ -34,7 +34,7 @@ PARTS = {
     "checks": (1, 2.5, [[*PYTEST, *MANY, "tests/labs/test_checks.py", "tests/labs/test_probe_pretend.py"]]),
     "notebooks": (1, 6, [[*PYTEST, *MANY, "tests/notebooks", "-k", "executes"]]),
     "resume": (1, 2.5, [[*PYTEST, "--numprocesses=5", "-v", "tests/test_train_gpu.py"]]),
-    "traces": (1, 2, [[*PYTEST, "-v", "-m", "gpu", "tests/test_chronometer.py", "tests/traces"]]),
+    "traces": (1, 2, [[*PYTEST, "-v", "-m", "gpu", "tests/test_chronometer.py", "tests/test_blocks.py", "tests/traces"]]),
     "ddp": (2, 5, [[*PYTEST, *MANY, "tests/notebooks", "-k", "executes and (day2_2 or day2_3)"]]),
     "breaks": (2, 1, [[*PYTEST, "-v", "-m", "gpu", "tests/labs/test_breaks.py"]]),
     "feeding": (1, 9, [JPEG, [*DAY2, "loader", "augment"]]),

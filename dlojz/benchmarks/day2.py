@@ -152,7 +152,8 @@ def described(suite: str, common: str, start: dict, rows: list[dict], processes:
 def file_of(found: dict, folder: Path) -> Path:
     """``SUITE-PROCESSESx-DEVICE.json``; of one process where nothing is said."""
     device = found["machine"].get("gpu") or f"{found['machine'].get('cores_allowed')} cores"
-    return folder / f"{found['suite']}-{found.get('processes', 1)}x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
+    count = found.get("processes", found.get("gpus", 1))
+    return folder / f"{found['suite']}-{count}x-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
 
 
 def keep(found: dict, folder: Path) -> Path:

@@ -1,12 +1,13 @@
 """What optimizers cost and how many steps they take, kept small in docs/results/ beside the page that quotes it.
 
-    python -m dlojz.benchmarks.day3 update batches        on a GPU; with --seconds: the most that `batches` may take
-    python -m dlojz.benchmarks.day3 batches --more        what is missing in the record of this GPU
-    python -m dlojz.benchmarks.day3 --page                the tables of docs/day3.md anew, from what is kept
+    python -m dlojz.benchmarks.day3 update batches switches     on a GPU; with --seconds: the most that `batches` may take
+    python -m dlojz.benchmarks.day3 batches --more              what is missing in the record of this GPU
+    python -m dlojz.benchmarks.day3 --page                      the tables of docs/day3.md anew, from what is kept
 
 ``update``: the update of 100 million parameters, by optimizer and implementation, against the time that its bytes need.
 ``batches``: steps to a training loss against the batch size, for each optimizer at its best learning rate, with three seeds. The
 learning rate is searched at 512 images; for other batch sizes it follows the rules of scaling, with and without warm-up.
+``switches``: what train.py's --label-smoothing and --progressive bring: accuracy after so many epochs, and seconds.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from ..labs.optimizers.updates import DECAY, MEAN_OVER, MOMENTUM, reference, smoothed, update
 from ..system import paths, suggest
+from ..ui import words
 from . import day2, pages
 
 PAGE = paths.PACKAGE.parent / "docs" / "day3.md"
@@ -39,12 +41,12 @@ WARMED = 2048  # the smallest batch that is tried with and without
 class Passes:
     """The forward and backward pass for one batch size; on a GPU one CUDA graph, so that the host is not what is measured."""
 
-    def __init__(self, net, batch: int, device):
+    def __init__(self, net, batch: int, device, side: int = 32, smoothing: float = 0.0):
         import torch
 
-        self.net, self.device = net, device
+        self.net, self.device, self.smoothing = net, device, smoothing
         last = {"memory_format": torch.channels_last}
-        self.images = torch.zeros(batch, 3, 32, 32, device=device).contiguous(**last)
+        self.images = torch.zeros(batch, 3, side, side, device=device).contiguous(**last)
         self.labels = torch.zeros(batch, dtype=torch.int64, device=device)
         self.graph = None
         if device.type != "cuda":
@@ -59,24 +61,28 @@ class Passes:
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self.loss = self._compute()
+        self.grads = [each.grad for each in net.parameters()]  # where this graph writes them
 
     def _compute(self):
         import torch
 
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda", cache_enabled=False):
             outputs = self.net(self.images)
-        loss = torch.nn.functional.cross_entropy(outputs.float(), self.labels)
+        loss = torch.nn.functional.cross_entropy(outputs.float(), self.labels, label_smoothing=self.smoothing)
         loss.backward()
         return loss
 
     def __call__(self, images, labels):
+        """The loss. ``images``: uint8, or float of this side."""
         from ..data import normalize
 
-        self.images.copy_(normalize(images))
+        self.images.copy_(normalize(images) if not images.is_floating_point() else images)
         self.labels.copy_(labels)
         if self.graph is None:
             self.net.zero_grad()
             return self._compute().detach()
+        for each, grad in zip(self.net.parameters(), self.grads):
+            each.grad = grad
         self.graph.replay()
         return self.loss.detach().clone()
 
@@ -223,6 +229,79 @@ def thinned(means: list[float], points: int = 24) -> list[list]:
     return [[number, round(means[number - 1], 3)] for number in at]
 
 
+# ------------------------------------------------------------------------------------------------------------ two switches
+WAYS = {"neither": (0.0, False), "--label-smoothing 0.1": (0.1, False), "--progressive": (0.0, True), "both": (0.1, True)}
+HELD_OUT = 10_000  # images of the validation, on a GPU
+
+
+def switches(device, pool: int, batch: int, epochs: int, lr: float, done=lambda rows: None) -> list[dict]:
+    """A row for each of WAYS and seed: accuracy and (plain) loss over images that were not trained on, and seconds of training.
+    SGD, with warm-up and cosine; the same images in each epoch."""
+    import torch
+
+    from ..data import normalize, small
+
+    bench = Bench(device, pool, math.inf)
+    shrunk = _sibling("augment").shrunk
+    held = small.drawn(HELD_OUT if device.type == "cuda" else pool // 5, 2, device)
+    steps, made, rows = pool // batch * epochs, {}, []
+
+    def compute(images, labels, smoothing):
+        key = (images.shape[-1], smoothing)
+        made[key] = made.get(key) or Passes(bench.net, batch, device, *key)
+        return made[key](images, labels)
+
+    def run(seed, smoothing, progressive) -> float:
+        """Seconds of a training."""
+        bench.net.load_state_dict(bench.starts[seed])
+        bench.net.train()
+        optimizer = bench.optimizers.make_optimizer("sgd", bench.optimizers.parameter_groups(bench.net, DECAY), lr, MOMENTUM,
+                                                    device.type == "cuda")
+        generator = torch.Generator(device).manual_seed(seed)
+        how, began = argparse.Namespace(progressive=progressive, image_size=32), _now(device)
+        for step in range(steps):
+            at = step % (pool // batch) * batch
+            if at == 0:
+                order = torch.randperm(pool, generator=generator, device=device)
+            index = order[at : at + batch]
+            compute(shrunk(normalize(bench.images[index]), how, step, steps), bench.labels[index], smoothing)
+            for group in optimizer.param_groups:
+                group["lr"] = lr * bench.optimizers.share("cosine", step, steps, steps // 20)
+            optimizer.step()
+        return _now(device) - began
+
+    for smoothing, progressive in WAYS.values():
+        if device.type == "cuda":
+            run(SEEDS[0], smoothing, progressive)  # all sizes are captured, and their algorithms chosen
+    for seed, (name, (smoothing, progressive)) in itertools.product(SEEDS, WAYS.items()):
+        seconds = run(seed, smoothing, progressive)
+        bench.net.eval()
+        with torch.no_grad():
+            outputs = torch.cat([bench.net(normalize(part)).float() for part in held[0].split(1000)])
+        rows.append({"way": name, "seed": seed, "seconds": seconds, "steps": steps, "batch": batch, "epochs": epochs, "lr": lr,
+                     "images": pool, "accuracy": (outputs.argmax(1) == held[1]).float().mean().item(),
+                     "loss": torch.nn.functional.cross_entropy(outputs, held[1]).item()})
+        print("{way:<24} seed {seed}  accuracy {accuracy:.4f}  loss {loss:.4f}  {seconds:.2f} s".format(**rows[-1]), flush=True)
+        done(rows)
+    return rows
+
+
+def _now(device) -> float:
+    if device.type == "cuda":
+        import torch
+
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def _sibling(name: str):
+    """A file of dlojz/reference, which imports its siblings."""
+    folder = str(paths.PACKAGE / "reference")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return __import__(name)
+
+
 # ---------------------------------------------------------------------------------------------------------------- the page
 def described(suite: str, device, rows: list[dict], **more) -> dict:
     from ..system import machine
@@ -281,7 +360,20 @@ def table_of_batches(found: dict) -> tuple[list[str], list[list[str]], str]:
     return ["optimizer", *(f"{size:,} images" for size in sizes)], made, said
 
 
-TABLES = {"update": table_of_updates, "batches": table_of_batches}
+def table_of_switches(found: dict) -> tuple[list[str], list[list[str]], str]:
+    def spread(name: str, what: str, form: str) -> str:
+        least, *_, most = sorted(r[what] for r in found["rows"] if r["way"] == name)
+        return f"{least:{form}} to {most:{form}}"
+
+    one = found["rows"][0]
+    said = (f"small_resnet, {words.counted(one['epochs'], 'epoch')} of {one['images']:,} images of `tiny`, {one['batch']} at "
+            f"a time, SGD with cosine, lr {one['lr']:g}; the lowest and the highest of {len(SEEDS)} seeds")
+    return (["switch", "accuracy in validation", "loss in validation", "seconds"],
+            [[name, spread(name, "accuracy", ".2%"), spread(name, "loss", ".3f"), spread(name, "seconds", ".1f")]
+             for name in dict.fromkeys(r["way"] for r in found["rows"])], said)
+
+
+TABLES = {"update": table_of_updates, "batches": table_of_batches, "switches": table_of_switches}
 
 
 def main(argv=None) -> int:
@@ -295,6 +387,7 @@ def main(argv=None) -> int:
     parser.add_argument("--more", action="store_true", help="for batches: keep what this GPU and torch have measured before")
     parser.add_argument("--seconds", type=float, default=120, help="for batches: no run begins later than that (%(default)s)")
     parser.add_argument("--steps", type=int, default=3000, help="for batches: the most of a run (%(default)s)")
+    parser.add_argument("--epochs", type=int, default=10, help="for switches (%(default)s)")
     parser.add_argument("--out", type=Path, default=day2.RESULTS, help="where to keep what was measured (%(default)s)")
     parser.add_argument("--page", action="store_true", help="write the tables of docs/day3.md again, and measure nothing")
     args = parser.parse_args(argv)
@@ -318,6 +411,9 @@ def main(argv=None) -> int:
         try:
             if suite == "update":
                 update(device, args.parameters, done)
+            elif suite == "switches":
+                gpu = device.type == "cuda"
+                switches(device, 50_000 if gpu else 2000, 256 if gpu else 50, args.epochs, 0.1, done)
             else:
                 rows = measured(described(suite, device, []), args.out) if args.more else ()
                 batches(device, args.pool, tuple(args.sizes), args.seconds, args.steps, done, tuple(args.optimizers), rows)

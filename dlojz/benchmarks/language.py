@@ -33,8 +33,8 @@ LIMIT = 120  # seconds of a variant
 class Variant:
     """``compiled``: no, whole or blocks. ``mode``, ``options``: torch.compile's. ``weights``: float32 with autocast, or all in
     bfloat16. ``size``: numbers of a head, where it is not the preset's. ``model``, ``rows``: where they are not those of the
-    command. ``joined``: `Joined` instead of the model's SwiGLU. ``fp8``: `Float8Linear` in the blocks. ``text``: steps on the
-    standard library's sources, of which the loss is kept. ``profiled``: its kernels' shares are printed."""
+    command. ``joined``: `Joined` instead of the model's SwiGLU. ``fp8``: the products of the blocks, by whom. ``text``: steps on
+    the standard library's sources, of which the loss is kept. ``profiled``: its kernels' shares are printed."""
 
     says: str
     compiled: str = "whole"
@@ -45,7 +45,7 @@ class Variant:
     model: str | None = None
     rows: int | None = None
     joined: bool = False
-    fp8: bool = False
+    fp8: str = ""
     text: int = 0
     profiled: bool = False
 
@@ -61,11 +61,14 @@ VARIANTS = {
     "bf16": Variant("compiled whole, all weights bfloat16", weights="bfloat16"),
     "graphs": Variant("compiled whole, with CUDA graphs", mode="reduce-overhead"),
     "blocks": Variant("each block compiled by itself, and the loss", "blocks"),
-    "fp8": Variant("compiled whole, products of the blocks in FP8", fp8=True, profiled=True),
+    "fp8": Variant("the same, products of the blocks in FP8", "blocks", fp8="hand"),
+    "torchao": Variant("the same by torchao", "blocks", fp8="torchao"),
     "1b": Variant("a billion parameters, by blocks", "blocks", model="1b", rows=8),
-    "1b-fp8": Variant("a billion parameters, by blocks, products in FP8", "blocks", model="1b", rows=8, fp8=True),
-    "text": Variant("compiled whole, on text", text=200),
-    "text-fp8": Variant("compiled whole, products of the blocks in FP8, on text", text=200, fp8=True),
+    "1b-fp8": Variant("the same, products of the blocks in FP8", "blocks", model="1b", rows=8, fp8="hand"),
+    "1b-torchao": Variant("the same by torchao", "blocks", model="1b", rows=8, fp8="torchao"),
+    "text": Variant("by blocks, on text", "blocks", text=200),
+    "text-fp8": Variant("the same, products of the blocks in FP8", "blocks", text=200, fp8="hand"),
+    "text-torchao": Variant("the same by torchao", "blocks", text=200, fp8="torchao"),
 }
 
 
@@ -122,6 +125,13 @@ def in_fp8(net) -> None:
             module.__class__ = Float8Linear
 
 
+def by_torchao(net) -> None:
+    """The same with torchao's layers."""
+    from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+
+    convert_to_float8_training(net.blocks, config=Float8LinearConfig.from_recipe_name("tensorwise"))
+
+
 def measure(variant: Variant, args) -> dict:
     """Trains in this process, and returns a row."""
     sys.path.insert(0, str(paths.PACKAGE / "reference"))
@@ -140,7 +150,7 @@ def measure(variant: Variant, args) -> dict:
     with device:
         net = lm.Transformer(shape).to(getattr(torch, variant.weights))
     if variant.fp8:
-        in_fp8(net)
+        {"hand": in_fp8, "torchao": by_torchao}[variant.fp8](net)
     how = {"options": variant.options} if variant.options else {"mode": variant.mode}
     model = net
     if variant.compiled == "whole":
@@ -243,16 +253,16 @@ def of_speed(found: dict) -> str:
 
 
 def of_fp8(found: dict) -> str:
-    rows = found["rows"]
-    made = []
-    for plain, other in (("whole", "fp8"), ("1b", "1b-fp8"), ("text", "text-fp8")):
-        if plain in rows and other in rows:
-            one, two = rows[plain], rows[other]
-            losses = (f"{row['loss'][1]:.3f}" if row.get("text") else "-" for row in (one, two))
+    rows, made = found["rows"], []
+    for plain, start in (("blocks", ""), ("1b", "1b-"), ("text", "text-")):
+        ways = [rows.get(name) for name in (plain, f"{start}fp8", f"{start}torchao")]
+        if plain in rows and any(ways[1:]):
+            one = rows[plain]
             what = f"{one['model']}, {one['rows']} rows" + (f", {one['text']} steps on text" if one.get("text") else "")
-            times = (f"{one['step_ms']:.1f}", f"{two['step_ms']:.1f}", f"{one['step_ms'] / two['step_ms']:.2f}")
-            made.append((what, *times, *losses))
-    head = ["training", "ms per step, bf16", "FP8", "times as fast", "loss, bf16", "FP8"]
+            times = ["-" if not row else f"{row['step_ms']:.1f} ({one['step_ms'] / row['step_ms']:.2f})" for row in ways]
+            losses = (f"{row['loss'][1]:.3f}" if row and row.get("text") else "-" for row in ways)
+            made.append((what, times[0].split()[0], *times[1:], *losses))
+    head = ["training", "ms per step, bf16", "FP8 (times as fast)", "torchao's FP8", "loss, bf16", "FP8", "torchao's"]
     return pages.table(found, head, made) if made else "Not measured yet.\n"
 
 

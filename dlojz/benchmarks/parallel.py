@@ -103,7 +103,7 @@ def _of_links(rows: list[dict]) -> tuple[list, list]:
 
 
 def _of_training(rows: list[dict]) -> tuple[list, list]:
-    head = ["way", "loss differs by", "gradients by", "of the parameters", "sent forward", "backward", "ms", "in one process"]
+    head = ["way", "loss differs by", "gradients by", "of the parameters", "sent forward", "backward", "ms", "one process"]
     return head, [(row["way"], f"{row['loss']:.0e}", f"{row['gradient']:.0e}", f"{row['held'] / row['parameters']:.0%}",
                    _sent(row["sent_forward"]), _sent(row["sent_backward"]), f"{row['seconds'] * 1e3:.1f}",
                    f"{row['alone'] * 1e3:.1f}" if "alone" in row else "-") for row in rows]

@@ -36,6 +36,7 @@ from ..training.distributed import Processes
 from . import photos, small
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
+NO_CLASSES = ("__MACOSX", "@eaDir", "lost+found")  # what macOS' zip, Synology's thumbnails and ext4 leave among folders
 LAYOUT = "expected DIR/train/CLASS/*.jpg and DIR/val/CLASS/*.jpg, with the same classes in both"
 UNREADABLE = -100  # the label of a validation image that cannot be read: cross_entropy's ignore_index
 MEAN = (0.485, 0.456, 0.406)  # of ImageNet's pixels: red, green, blue, on a scale of 0 to 1
@@ -189,15 +190,20 @@ def most_skipped(images: int) -> int:
     return max(10, images // 100)
 
 
+def is_hidden(name: str) -> bool:
+    """Whether a folder of this name counts as none of a data set's."""
+    return name.startswith(".") or name in NO_CLASSES
+
+
 def is_image(name: str) -> bool:
     """Whether a file of this name counts as an image: one with its extension, and not hidden, as macOS' ._0.jpg is."""
     return not name.startswith(".") and name.lower().endswith(EXTENSIONS)
 
 
 def class_names(folder: Path) -> list[str]:
-    """The folders in this one that are not hidden, in order. Raises OSError."""
+    """The folders in this one that are not hidden (`is_hidden`), in order. Raises OSError."""
     with os.scandir(folder) as entries:
-        return sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
+        return sorted(entry.name for entry in entries if not is_hidden(entry.name) and entry.is_dir())
 
 
 def _classes(folder: Path) -> list[str]:
@@ -223,18 +229,31 @@ def _classes(folder: Path) -> list[str]:
 
 
 def scan(folder: Path, classes: list[str]) -> tuple[list[str], list[int]]:
-    """File names and labels of a split, sorted. The files themselves are not touched: a set may have millions."""
-    names, labels = [], []
+    """File names and labels of a split, sorted. The files themselves are not touched: a set may have millions. Images in a folder
+    inside a class folder, which torchvision would read, are not: such a folder is named on stderr."""
+    names, labels, inner = [], [], []
     for label, name in enumerate(classes):
+        files, folders = [], []
         try:
             with os.scandir(folder / name) as entries:
-                files = sorted(entry.name for entry in entries if is_image(entry.name))
+                for entry in entries:
+                    if is_image(entry.name):
+                        files.append(entry.name)
+                    elif not is_hidden(entry.name) and entry.is_dir():
+                        folders.append(entry.path)
         except OSError as error:
             raise UsageError(f"cannot read {folder / name}: {error.strerror}") from None
+        folders = [path for path in sorted(folders) if any(is_image(file) for *_, files_ in os.walk(path) for file in files_)]
         if not files:
-            raise UsageError(f"{folder / name} holds no images ({', '.join(EXTENSIONS)}); {LAYOUT}")
-        names += files
+            there = f" itself, only in folders inside it, such as {folders[0]}: move them up" if folders else ""
+            raise UsageError(f"{folder / name} holds no images ({', '.join(EXTENSIONS)}){there}; {LAYOUT}")
+        names += sorted(files)
         labels += [label] * len(files)
+        inner += folders
+    if inner and os.environ.get("RANK", "0") == "0":
+        more = f", and in {len(inner) - 1} other such folders" * (len(inner) > 1)
+        say(f"dlojz.data: the images in {inner[0]}{more} are left out, because only those directly in a class folder are read: "
+            f"move them up into {os.path.dirname(inner[0])}", file=sys.stderr)
     return names, labels
 
 

@@ -33,8 +33,22 @@ STALE = 15.0  # seconds without a sign of life from the process that draws, befo
 
 
 def place(train: int = TRAIN, val: int = VAL) -> Path:
-    """Where the photo set is, or will be. Sets of other sizes are other folders."""
-    return paths.cache() / f"photos-v{VERSION}-{train}-{val}"
+    """Where the photo set is, or will be: in the environment of the kit if somebody has put it there for all who use it, else in
+    one's own cache. Sets of other sizes are other folders."""
+    shared = for_all(train, val)
+    if (shared / MANIFEST).is_file() and not os.environ.get("DLOJZ_CACHE"):
+        return shared
+    return paths.cache() / shared.name
+
+
+def for_all(train: int = TRAIN, val: int = VAL) -> Path:
+    """Where those who look after the kit's environment may have put the set, for all who use it."""
+    return Path(sys.prefix, "share", "dlojz", f"photos-v{VERSION}-{train}-{val}")
+
+
+def share(train: int = TRAIN, val: int = VAL) -> Path:
+    """Draws the set for all who use this environment, unless it is there. Raises OSError."""
+    return made_once(for_all(train, val), lambda target: _draw(target, train, val, train, QUALITY, seed=0))
 
 
 def folder(train: int = TRAIN, val: int = VAL) -> Path:

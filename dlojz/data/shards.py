@@ -249,7 +249,7 @@ class Shards(IterableDataset):
         empty = True
         for name, content in members(shard):
             parts = [part for part in name.split("/") if part not in ("", ".")]
-            if any(part.startswith(".") for part in parts[:-1]) or not parts or not data.is_image(parts[-1]):
+            if any(map(data.is_hidden, parts[:-1])) or not parts or not data.is_image(parts[-1]):
                 continue
             empty = False
             if len(parts) == 1 or parts[0] not in self.labels:

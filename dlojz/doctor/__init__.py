@@ -19,7 +19,7 @@ from .. import __version__
 from ..system import inductor, shown
 from ..system.hardware import loader_needs, look_cores, look_cpu, look_memory, look_shm, usable
 from ..system.look import CouldNotLook, Facts, System, count, one_line
-from . import environment, gpu, hardware, jupyter, packages, pytorch, stack
+from . import environment, gpu, hardware, jupyter, network, packages, pytorch, stack
 from .report import Finding, Report, note
 
 __all__ = ["Finding", "Report", "doctor"]
@@ -52,6 +52,8 @@ def look(system: System) -> Facts:
         "optuna": packages.look_optuna,
         "compiler": lambda: packages.look_compiler(system),
         "jupyter": lambda: jupyter.look_jupyter(system),
+        "kernel": lambda: jupyter.look_kernel(system),
+        "network": lambda: network.look_network(system),
         "slurm": lambda: stack.look_slurm(system),
         "queue": lambda: stack.look_queue(system),
         "own queue": stack.look_own_queue,
@@ -92,6 +94,7 @@ def findings_of(facts: Facts, env: dict[str, str]) -> Iterator[Finding]:
             ("torch.compile", lambda: packages.say_compiler(facts["compiler"], bool(gpus.get("gpus")))),
             ("Optuna", lambda: packages.say_optuna(facts["optuna"])),
             ("Widgets", lambda: jupyter.say_jupyter(facts["jupyter"])),
+            ("Kernel", lambda: jupyter.say_kernel(facts["kernel"])),
         ],
         "Your stack": [
             ("Site", lambda: stack.say_site(facts["site"], has_slurm)),
@@ -105,6 +108,7 @@ def findings_of(facts: Facts, env: dict[str, str]) -> Iterator[Finding]:
             ("Workspace", lambda: stack.say_workspace(facts["workspace"])),
             ("Photos", lambda: stack.say_data(facts["data"])),
             ("Ports", lambda: stack.say_ports(facts["ports"])),
+            ("Network", lambda: network.say_network(facts["network"], has_slurm and uses_slurm)),
             ("Environment", lambda: environment.say_environment(env, cores, len(gpus.get("gpus", [])))),
         ],
     }

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+from ..system import workspace
+from ..system.errors import UsageError
 from ..system.look import System
 from .packages import numbers, pip
 from .report import Finding, broken, fine, note
@@ -45,12 +47,53 @@ def look_server(system: System) -> dict | None:
         if python is None:
             continue
         prefix = python.parent.parent
-        shares = [prefix / "share/jupyter", system.path("usr/local/share/jupyter"), system.path("usr/share/jupyter"), data]
-        shares += [Path(folder) for folder in system.env.get("JUPYTER_PATH", "").split(":") if folder]
-        files = (share / MANAGER for share in shares)
+        files = (share / MANAGER for share in _shares(system, prefix))
         manager = next((json.loads(file.read_text()).get("version") for file in files if file.is_file()), None)
         return {"pid": pid, "python": str(python), "prefix": str(prefix), "manager": manager}
     return None
+
+
+def _shares(system: System, prefix: Path) -> list[Path]:
+    """Where a server of this environment looks for kernels and extensions, in its order."""
+    named = [Path(folder) for folder in system.env.get("JUPYTER_PATH", "").split(":") if folder]
+    installed = [prefix / "share/jupyter", system.path("usr/local/share/jupyter"), system.path("usr/share/jupyter")]
+    return [*named, _data_folder(system), *installed]
+
+
+def look_kernel(system: System) -> dict | None:
+    """The Python in which the server that runs here starts the notebooks of this workspace, and whether it has the kit. None
+    where no server was found, or where we are in a kernel, which has it."""
+    server = None if "ipykernel" in sys.modules else look_server(system)
+    if server is None:
+        return None
+    try:
+        name = workspace.kernel(workspace.find())
+    except UsageError:
+        name = "python3"
+    files = [folder / "kernels" / name / "kernel.json" for folder in _shares(system, Path(server["prefix"]))]
+    file = next((file for file in files if file.is_file()), None)
+    if file is None:
+        python = server["python"] if name == "python3" else ""
+    else:
+        python = json.loads(file.read_text(encoding="utf-8"))["argv"][0]
+        python = server["python"] if python in ("python", "python3") else python
+    has = bool(python) and (python == sys.executable or not system.run([python, "-c", "import dlojz"], 4).returncode)
+    return {"name": name, "python": python, "has": has, "server": server["prefix"]}
+
+
+def say_kernel(facts: dict | None) -> Iterator[Finding]:
+    if facts is None:
+        return
+    program = Path(sys.executable).parent / "dlojz"
+    mend = f"{program} hub makes the kernel 'dlojz': choose it in the notebook, Kernel > Change Kernel."
+    if not facts["python"]:
+        text = f"notebooks here name the kernel {facts['name']!r}, which the server ({facts['server']}) does not know"
+        yield broken("Kernel", text, mend, **facts)
+    elif not facts["has"]:
+        text = f"notebooks run in {facts['python']} (kernel {facts['name']}), which cannot import dlojz"
+        yield broken("Kernel", text, mend, **facts)
+    else:
+        yield fine("Kernel", f"{facts['name']}: notebooks run in {facts['python']}, which has the kit", **facts)
 
 
 def _data_folder(system: System) -> Path:

@@ -328,7 +328,9 @@ def _last_known(job: Job, why: str) -> Status:
     why = why.removeprefix("last known state: ")
     if left is not None:
         why = f"its script has ended with exit code {left}; {why}"
-    state = "RUNNING" if status.state == "PENDING" and (job.folder / "out.log").exists() else status.state
+    begun = written(job.folder / "out.log")  # of a job that was put back, it may be of the run before: `_noted` came after that
+    runs = begun and (not job.content.get("seen") or begun > written(job.folder / NAME))
+    state = "RUNNING" if status.state == "PENDING" and runs else status.state
     return dataclasses.replace(status, state=state, reason=f"last known state: {why}")
 
 

@@ -47,7 +47,7 @@ def checked_name(name: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command, checked: what Python runs, and the file that this is (None for a module)."""
+    """A command, checked: what runs, and the file of the script (None for a module, or where a program is given none)."""
 
     argv: tuple[str, ...]
     script: Path | None
@@ -78,8 +78,12 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
         return Command(tuple(argv), file)
     if argv[0].startswith("-"):
         raise UsageError(f"the command starts with {argv[0]!r}: start with the script (train.py …) or with -m and a module")
+    if is_program(argv):
+        files = (workspace / word for word in argv[1:] if word.endswith((".py", ".sh")))
+        return Command(tuple(argv), next((file for file in files if file.is_file()), None))
     if not argv[0].endswith(".py"):
-        raise UsageError(f"{_short(argv[0])!r} is not a Python script: use train.py ARGS, or -m MODULE ARGS")
+        raise UsageError(f"{_short(argv[0])!r} is not a Python script: use train.py ARGS, -m MODULE ARGS, bash SCRIPT.sh ARGS, "
+                         "or a program that is installed beside this Python, such as accelerate")
     asked = Path(argv[0]).expanduser()
     for folder in (workspace, *([cwd] if cwd else [])):
         script = Path(os.path.abspath(folder / asked))
@@ -92,6 +96,19 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
     scripts = sorted(file.name for file in workspace.glob("*.py"))
     there = f": {suggest.hint(argv[0], scripts)}There is {', '.join(scripts[:8])}" if scripts else ""
     raise UsageError(f"there is no script {_short(argv[0])!r} in {workspace}{there}")
+
+
+SHELLS = ("bash", "sh")
+
+
+def is_program(argv: Sequence[str]) -> bool:
+    """Whether a command is not for Python: a shell with what it runs, or a program of this Python's environment."""
+    if argv[0] in SHELLS:
+        return len(argv) > 1
+    if not re.fullmatch(r"\w[\w-]*", argv[0]):  # a script, a path, -m
+        return False
+    beside = Path(sys.executable).with_name(argv[0])
+    return beside.is_file() and os.access(beside, os.X_OK)
 
 
 def _module_file(argv: list[str], workspace: Path, look: bool) -> Path | None:
@@ -120,7 +137,9 @@ def request(site: sites.Site, command: Command, *, name: str | None = None, gpus
     ``devices`` is how many GPUs this machine has; it only matters where the site's launcher is local.
     """
     if name is None:
-        stem = command.argv[1] if command.argv[0] == "-m" else Path(command.argv[0]).stem
+        program = "" if command.argv[0] in SHELLS or not is_program(command.argv) else f"{command.argv[0]}-"
+        file = command.script or Path(command.argv[0])
+        stem = command.argv[1] if command.argv[0] == "-m" else program + file.stem
         name = re.sub(r"[^\w.+=-]", "-", stem)[:LONGEST_NAME].lstrip("-.+=") or "run"
     for word, value, least in (("gpus", gpus, 0), ("nodes", nodes, 1), ("processes", processes, 1), ("cores", cores, 1)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST):
@@ -322,6 +341,8 @@ def _lines(asked: Request, folder: Path, *, site: str, scale: str, python: str |
     workspace = folder.parent.parent
     values = {"run": str(folder), "site": site, "scale": scale, "workspace": str(workspace), "python": python}
     values = {key: quoted(value) for key, value in values.items()} | {"command": " ".join(map(quoted, asked.command))}
+    if is_program(asked.command):  # the job's own PATH may lead to another Python
+        values["python"] = "env" if asked.modules else f'env PATH={quoted(str(Path(python).parent))}:"$PATH"'
     blocks = {"directives": _directives(asked, folder), "pythonpath": _pythonpath(), "modules": _modules(asked.modules),
               "resume": _resume(resumes), "alone": _alone(asked, values["python"]), "changed": _changed(files, workspace)}
     first = True
@@ -435,11 +456,13 @@ def _resume(resumes: bool) -> list[tuple[str, str]]:
 def _alone(asked: Request, python: str) -> list[tuple[str, str]]:
     if asked.processes == 1:
         return [(f'    "${{start[@]}}" {python} "${{script[@]}}"', "run it, as one process")]
+    program = is_program(asked.command)
     return [
         (f"    export OMP_NUM_THREADS=$(( $(nproc) >= {asked.processes} ? $(nproc) / {asked.processes} : 1 ))",
          "the processes share the CPU cores"),
-        (f'    "${{start[@]}}" {python} -m torch.distributed.run --standalone --nproc-per-node={asked.processes} '
-         '"${script[@]}"', f"torchrun starts {asked.processes} processes and tells each its rank"),
+        (f'    "${{start[@]}}" {quoted(sys.executable) if program else python} -m torch.distributed.run --standalone '
+         f'--nproc-per-node={asked.processes} {f"--no-python {python} " if program else ""}"${{script[@]}}"',
+         f"torchrun starts {asked.processes} processes and tells each its rank"),
     ]
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..system import processes
 from ..system.errors import UsageError
+from ..system.machine import limit_of_cores
 from ..system.shown import say
 from .queue import HEARTBEAT, MARK, Entry, Queue, lock
 from .script import SHORTEST_WARNED, WARNING
@@ -31,8 +32,10 @@ LATE = 3.0  # seconds after which a final state that could not be written is tri
 class Supervisor:
     """One look at a time at the queue, which must be locked meanwhile."""
 
-    def __init__(self, queue: Queue, clock=time.monotonic, say=None):
+    def __init__(self, queue: Queue, clock=time.monotonic, say=None, limit=limit_of_cores, adopts: bool = False):
         self.queue = queue
+        self.adopts = adopts  # what a job leaves behind becomes this process's child
+        self.limit = limit
         self.say = say or log
         self.clock = clock
         self.grace = float(os.environ.get("DLOJZ_GRACE", GRACE))
@@ -147,7 +150,7 @@ class Supervisor:
 
     def _press(self, entry: Entry) -> None:
         if self.clock() >= entry.ending_at + self.grace:
-            processes.send(self._pids(entry), signal.SIGKILL)
+            processes.send([*self._pids(entry), *processes.descendants(entry.process["pid"])], signal.SIGKILL)
 
     def _verdict(self, entry: Entry, code: int | None) -> Status:
         """The final state of a job whose first process has ended, by its exit code (None: nobody knows)."""
@@ -193,12 +196,23 @@ class Supervisor:
 
     def _nothing_left(self, entry: Entry) -> bool:
         for _ in range(20):
-            pids = self._pids(entry)
+            left = self._left_behind(entry)
+            pids = {*self._pids(entry), *left}
             if not pids:
                 return True
-            processes.send(pids, signal.SIGKILL)
+            processes.send(list(pids), signal.SIGKILL)
             time.sleep(0.01)
+            for pid in left:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
         return False
+
+    def _left_behind(self, entry: Entry) -> set[int]:
+        """What an ended job has left running with an environment of its own: job.sh adopts it, and when that has ended we do."""
+        if not self.adopts:
+            return set()
+        others = {child.pid for identifier, child in self.started.items() if identifier != entry.id}
+        return set(processes.descendants(os.getpid(), others))
 
     def _write(self, entry: Entry) -> None:
         self.entries[entry.id] = entry
@@ -239,9 +253,12 @@ class Supervisor:
             environ |= {MARK: entry.mark, "DLOJZ_RUN": entry.folder}
             if entry.devices:
                 environ["CUDA_VISIBLE_DEVICES"] = ",".join(given)
+            if cores := self.limit():
+                environ.setdefault("OMP_NUM_THREADS", str(cores))
             with open(folder / "out.log", "ab") as out, open(folder / "err.log", "ab") as err:
                 child = subprocess.Popen(["bash", "job.sh"], cwd=folder, env=environ, start_new_session=True,
-                                         stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+                                         stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                         preexec_fn=processes.adopt if self.adopts else None)
         except (OSError, ValueError) as error:
             reason = f"cannot start: {getattr(error, 'strerror', None) or error}"
             self._finish(entry, Status("FAILED", reason, None, None, time.time()))
@@ -274,7 +291,7 @@ def main(folder: Path, held: int | None = None) -> int:
         os.pwrite(held, json.dumps(processes.identity(os.getpid())).encode(), 0)  # so that others see whether it is stopped
         if (queue.folder / "supervisor.log").stat().st_size > 1_000_000:
             os.truncate(queue.folder / "supervisor.log", 0)
-    supervisor = Supervisor(queue)
+    supervisor = Supervisor(queue, adopts=processes.adopt())
     beat = float("-inf")
     while True:
         if time.monotonic() > beat + HEARTBEAT:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
 from collections.abc import Sequence
 
+from ..system.shown import say
 from ..training import records
 from ..ui import page
 from ..ui.notebook import plain_wanted
 from ..ui.waiting import Sleeper
 from .job import Job
+from .states import UNKNOWN_HERE
 from .watch import Progress, Row, final_text, row_html, row_of, summary
 
+TROUBLE = ("last known state: ", "the queue's supervisor", UNKNOWN_HERE)  # how reasons begin that are no state of the job itself
 MOST = 5  # jobs: of more than that only how many ended how
 AGAIN = "(menu Run, Run Selected Cell and All Below)"
 REOPENED = ("This cell is still waiting, although this page shows no [*] beside it. What it and the cells queued behind it "
@@ -29,7 +33,7 @@ class StoppedWaiting(KeyboardInterrupt):
 
 
 class WaitLine:
-    """As a context: `sleep` in it. Shows nothing where nobody could see it, nor where the jobs have ended already.
+    """As a context: `sleep` in it. Where there is no page to show it on, only what keeps the queue from going on is said, once.
 
     The line is the value of a widget: the kernel keeps it, so a page that comes back shows what is true. When the wait is over,
     plain HTML takes its place, which a saved notebook keeps.
@@ -39,6 +43,7 @@ class WaitLine:
         self.jobs = jobs
         self.line = None
         self._sleep = None
+        self._said: set[str] = set()
 
     def __enter__(self) -> WaitLine:
         return self
@@ -50,7 +55,16 @@ class WaitLine:
             with contextlib.suppress(OSError):  # a disk that went away comes back
                 opened = getattr(self._sleep, "opened", False)
                 self.line.value = going_html(self.rows()) + page.quiet(REOPENED) * opened
+        else:
+            self._say_trouble()
         self._sleep(seconds)
+
+    def _say_trouble(self) -> None:
+        for job in self.jobs:
+            reason = job.status.reason
+            if job.status.active and reason.startswith(TROUBLE) and (kind := reason[:40]) not in self._said:
+                self._said.add(kind)  # how long it has lasted comes after that
+                say(f"dlojz: {job.run} is {job.status.state}: {reason}", file=sys.stderr)
 
     def _plain(self) -> bool:
         return threading.current_thread() is not threading.main_thread() or plain_wanted()

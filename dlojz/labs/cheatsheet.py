@@ -15,14 +15,14 @@ from ..system import paths
 from ..ui import page, words
 from ..ui.page import View
 
-ONE, FOUR = "1x-nvidia-h200", "4x-nvidia-h200"
+ONE, TWO, FOUR = "1x-nvidia-h200", "2x-nvidia-h200", "4x-nvidia-h200"
 PRINTED = """<style>
 @page { size: A4 landscape; margin: 10mm }
 @media print {
   body, section > div { margin: 0 !important; padding: 0 !important; max-width: none !important }
   section { break-inside: auto !important }
   .together { break-inside: avoid }
-  .sheet table { font-size: 11px !important }
+  .sheet table { font-size: 10px !important }
 }
 </style>"""
 
@@ -93,6 +93,18 @@ def _memory(name: str) -> Callable[[], Beside]:
     return _rows(f"memory-{ONE}", {"name": name}, {"name": "as it is"}, "step_ms", "bytes", "techniques")
 
 
+def _pruned() -> Beside:
+    """Epochs that the trials of a search took, and what they would have taken had none been stopped."""
+    epochs = [len(row.get("errors", ())) for row in _table(f"hpo_search-{ONE}")]
+    return Beside({"seconds": sum(epochs)}, {"seconds": max(epochs) * sum(map(bool, epochs))}, "seconds")
+
+
+def _shared(way: str, model: str) -> Callable[[], Beside]:
+    """A way of sharing a model out, beside DDP with as many processes."""
+    return _rows(f"several_sizes-{TWO}", {"name": way, "model": model}, {"name": "a copy each (DDP)", "model": model},
+                 "tokens_per_second", "memory_gb")
+
+
 RESNET = "ResNet-50, 224 px, batch 256"
 GPT = "GPT 124M, 16 x 1,024 tokens"
 LOADER, LADDER = f"loader-{ONE}", f"compile_ladder-{ONE}"
@@ -104,7 +116,9 @@ METHODS: dict[str, tuple[Method, ...]] = {
                f"{RESNET}; from FP32 everywhere",
                "Always in training. PyTorch has it on for convolutions, off for products.", "gpu"),
         Method("bf16 autocast", "--amp bf16 · torch.autocast", _runs("amp", "gpu"), f"{RESNET}; from TF32",
-               "Always, on Ampere and later. On V100 and T4: FP16, with a GradScaler.", "amp"),
+               "Always, on Ampere and later. It needs no scaler.", "amp"),
+        Method("fp16 autocast", "--amp fp16 · GradScaler", _runs("amp_fp16", "gpu"), f"{RESNET}; from TF32",
+               "On V100 and T4, which have no bf16. The scaler skips updates whose gradients overflow.", "amp"),
         Method("channels-last", "--channels-last · memory_format=", _runs("channels_last", "amp"), f"{RESNET}; from bf16",
                "Convolutions in half precision. Before the DDP wrap. Nothing for transformers.", "channels_last"),
         Method("torch.compile", "--compile", _named(LADDER, "compiled", "eager"), f"{RESNET}, bf16, channels-last",
@@ -137,6 +151,10 @@ METHODS: dict[str, tuple[Method, ...]] = {
                _named(f"augment-{ONE}", "cutmix, 14 workers", "cutmix-loop, 14 workers"), f"{RESNET}; from a loop over images",
                "On the device, a whole batch at once. Never image by image there.", "augmentation"),
     ),
+    "Train the right one": (
+        Method("stop poor trials", "search.py · Optuna's pruners", _pruned, "a search of 120 trials",
+               "Early results rank as late ones do. Confirm the best with other seeds.", "hpo"),
+    ),
     "Use several GPUs": (
         Method("DDP", "torchrun · DistributedDataParallel", _named(f"scaling-{FOUR}", "4 processes", "1 process"),
                f"{RESNET}; 4 GPUs", "The model fits one GPU. Call set_epoch; scale the learning rate.", "ddp"),
@@ -155,6 +173,10 @@ METHODS: dict[str, tuple[Method, ...]] = {
                "A large batch on few GPUs. Divide the loss; no_sync until the last.", "memory"),
         Method("LoRA", "--lora 16", _memory("LoRA, rank 16"), GPT,
                "Fine-tuning: no gradients and no states for the weights that stay.", "memory"),
+        Method("ZeRO 2", "--shard zero2", _shared("parts, blocks kept whole (ZeRO 2)", "1b"),
+               "GPT 1B, 2 GPUs; from DDP", "The weights fit, gradients and states do not. As fast as DDP.", "fsdp"),
+        Method("FSDP2", "--shard · fully_shard", _shared("parts (FSDP2)", "3b"), "GPT 3B, 2 GPUs; from DDP",
+               "A copy of the model does not fit. More GPUs: a smaller part for each.", "fsdp"),
     ),
     "Serve it": (
         Method("FP8 products", "torch._scaled_mm",

@@ -302,7 +302,7 @@ class Places:
         return [name for name, fence in self.fences.items() if fences.same(fence.body, self.lab.stubs[name])]
 
     def not_attempted(self) -> bool:
-        """Whether all fences, of all files, are as they came."""
+        """Whether all fences, of all files, are unchanged."""
         return len(self.untouched_fences()) == len(self.lab.stubs)
 
     def nothing_written(self) -> str:
@@ -310,8 +310,8 @@ class Places:
         said = f"You have not edited its fences yet. The first is {first}, {self.line_of(first)}. If you have: is the file saved?"
         for name, text in self.texts.items():
             if number := fences.first_change(text, catalogue.reference(name).read_text(encoding="utf-8")):
-                shown = textfile.shown(self.lines[name][number - 1].strip())
-                return (f"{said}\nOutside of the fences {name} is not as it came, first in line {number}, `{shown}`: "
+                line = shown(self.lines[name][number - 1].strip())
+                return (f"{said}\nOutside of the fences {name} differs from the kit's, first in line {number}, `{line}`: "
                         "what you write for this lab goes between the two comments of a fence.")
         return said
 

@@ -379,7 +379,7 @@ def execute(folder: Path, name: str, expected: str, cell_seconds: float = 300, s
     """Runs a notebook of this workspace with nbclient; what went wrong, in a line, or nothing. Raises ImportError without it."""
     import nbformat
     from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError, CellTimeoutError
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
     notebook = json.loads((folder / name).read_text(encoding="utf-8"))
     content = nbformat.reads(json.dumps(guarded(notebook, expected, checks_in(notebook))), as_version=4)
@@ -402,6 +402,8 @@ def execute(folder: Path, name: str, expected: str, cell_seconds: float = 300, s
         return f"cell {at} stops with {error.ename}: {_first_line(error.evalue)}"
     except CellTimeoutError:
         return f"cell {at} was still running after {client.timeout:.0f} s"
+    except (DeadKernelError, AssertionError):  # the second: what nbclient makes of the first while it tidies up
+        return f"cell {at}: the kernel died; was it killed for its memory?"
     finally:
         end_jobs(folder, env)
     return ""

@@ -19,16 +19,18 @@ from .. import __version__
 from ..system import paths, sites, textfile
 from ..system.errors import UsageError
 from ..system.workspace import MARKER, make_runs, older, refuse_newer, refuse_others, version
+from ..system.workspace import kernel as workspace_kernel
 from . import catalogue, fences
 
 MANIFEST = ".dlojz.json"
 
 
-def create(folder: Path | str, solved: Iterable[str] = (), update: bool = False) -> list[str]:
+def create(folder: Path | str, solved: Iterable[str] = (), update: bool = False, kernel: str = "") -> list[str]:
     """Make a workspace, or complete one that is there: what is missing is laid down, nothing that exists is written over.
 
     ``solved`` are labs whose fences hold the solution: in new files, and in fences of existing ones that were not written yet.
-    ``update`` brings what the kit has changed since, and leaves alone what the trainee has changed.
+    ``update`` brings what the kit has changed since, and leaves alone what the trainee has changed. ``kernel``: the Jupyter
+    kernel that the notebooks of a new workspace name, where the server's Python is not the kit's; workspace.toml remembers it.
     Returns one line for each thing done. Raises UsageError: an Incomplete where some files can't be read or written.
     """
     folder = Path(folder).expanduser()
@@ -39,12 +41,13 @@ def create(folder: Path | str, solved: Iterable[str] = (), update: bool = False)
         make_runs(folder)
         refuse_others(folder / MARKER)
         refuse_newer(folder)
+        named = workspace_kernel(folder) if (folder / MARKER).exists() or not kernel else kernel
         manifest, lost = _read_manifest(folder)
         said += [lost] if lost else []
         for name in [*references(), *notebooks()]:
             try:
                 (folder / name).parent.mkdir(exist_ok=True)
-                line = _lay(folder, name, manifest, done, update)
+                line = _lay(folder, name, manifest, done, update, named)
                 said += [line] if line else []
                 said += _solve_unwritten(folder, name, done) if name in references() else []
             except FileExistsError:
@@ -56,7 +59,7 @@ def create(folder: Path | str, solved: Iterable[str] = (), update: bool = False)
         for name in manifest:
             if update and name not in (*references(), *notebooks()) and (folder / name).exists():
                 said.append(f"{name}: no longer a part of the course; yours stays")
-        _write_marker(folder, update)
+        _write_marker(folder, update, named)
         _write_manifest(folder, manifest)
     except OSError as error:
         what = error.strerror or error
@@ -124,10 +127,10 @@ class _State:
     fences: dict[str, str]
 
 
-def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool) -> str:
+def _lay(folder: Path, name: str, manifest: dict, done: set[str], update: bool, kernel: str) -> str:
     """Bring one file to the workspace, or up to date; says what was done."""
     target, entry = folder / name, manifest.get(name)
-    ours = _kit(name, done if entry is None or not target.exists() else set(entry.get("solved", [])))
+    ours = _kit(name, done if entry is None or not target.exists() else set(entry.get("solved", [])), kernel)
     now = _state(name, ours)
     if not target.exists():
         textfile.write_bytes(target, ours)
@@ -239,11 +242,19 @@ def _solve_unwritten(folder: Path, file: str, done: set[str]) -> list[str]:
     return said
 
 
-def _kit(name: str, done: set[str]) -> bytes:
+def _kit(name: str, done: set[str], kernel: str) -> bytes:
     """What the kit would lay down under this name."""
     if name.endswith(".ipynb"):
-        return paths.share("notebooks", name).read_bytes()
+        content = paths.share("notebooks", name).read_bytes()
+        return content if kernel == "python3" else _named(content, kernel)
     return catalogue.laid_out(name, done).encode()
+
+
+def _named(content: bytes, kernel: str) -> bytes:
+    """A notebook that runs in this kernel."""
+    notebook = json.loads(content)
+    notebook["metadata"]["kernelspec"] = {"display_name": kernel, "language": "python", "name": kernel}
+    return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def _state(name: str, content: bytes) -> _State | None:
@@ -311,13 +322,14 @@ def write_site(folder: Path, site: str) -> None:
     textfile.write_bytes(marker, f"{text}site = {json.dumps(site)}   # see `dlojz sites`\n".encode())
 
 
-def _write_marker(folder: Path, update: bool) -> None:
+def _write_marker(folder: Path, update: bool, kernel: str) -> None:
     marker = folder / MARKER
     if not marker.exists():
         # The site is written down: it must not change because a command appears in PATH.
         chosen = sites.for_workspace()
         site = f"site = {json.dumps(chosen)}" if chosen else '# site = "jean-zay"'
         text = f'# This folder is a DLO-JZ workspace.\nversion = "{__version__}"\n{site}   # see `dlojz sites`\n'
+        text += f"kernel = {json.dumps(kernel)}   # what the notebooks run in\n" if kernel != "python3" else ""
     elif update and version(folder) != __version__:
         text = marker.read_text(encoding="utf-8")
         line = f'version = "{__version__}"'

@@ -98,7 +98,7 @@ def draw(count, alpha, rng):
 
 
 def soft_labels(labels, classes, smoothing=0.0):
-    """int64 (B,) -> float32 (B, classes): 1 - smoothing for the image's class, and smoothing shared out over all classes.
+    """int64 (B,) -> float32 (B, classes): 1 - smoothing for the image's class, and smoothing split evenly over all classes.
 
     A label below 0 (an image that could not be read) gives a row of zeros, which adds nothing to the loss.
     """

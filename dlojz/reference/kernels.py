@@ -8,7 +8,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dlojz import todo  # noqa: F401
-from dlojz.training.blocks import compiles, tl, triton
+from dlojz.training.blocks import compiles, described, tl, triton
 
 
 # ------------------------------------------------------------------------------------------------------ nobody waits
@@ -122,16 +122,17 @@ def attention_kernel(q, k, v, out, length, scale, SIZE: tl.constexpr, ROWS: tl.c
     """softmax(scale q kᵀ) v for ``ROWS`` rows of one head, ``COLUMNS`` keys at a time (Dao et al. 2022, arXiv:2205.14135).
 
     All four tensors are (heads, length, SIZE), contiguous. ``CAUSAL``: a row sees no later column. ``EVEN``: the length is a
-    multiple of ROWS and COLUMNS. Sums are float32.
+    multiple of ROWS and COLUMNS, and the tensors are given as descriptors, of (heads x length, SIZE): a unit of the GPU copies
+    such blocks, and no thread computes addresses. Sums are float32.
     """
-    block, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    block, head = tl.program_id(0), tl.program_id(1)
     rows = block * ROWS + tl.arange(0, ROWS)
     depth = tl.arange(0, SIZE)
-    q += head * length * SIZE
-    k += head * length * SIZE
-    v += head * length * SIZE
-    out += head * length * SIZE
-    query = tl.load(q + rows[:, None] * SIZE + depth[None, :], mask=rows[:, None] < length, other=0.0)
+    begin = head.to(tl.int64) * length * SIZE  # where the head begins, in numbers
+    if EVEN:
+        query = q.load([head * length + block * ROWS, 0])
+    else:
+        query = tl.load(q + begin + rows[:, None] * SIZE + depth[None, :], mask=rows[:, None] < length, other=0.0)
     largest = tl.full((ROWS,), float("-inf"), tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
     result = tl.zeros((ROWS, SIZE), tl.float32)
@@ -139,11 +140,12 @@ def attention_kernel(q, k, v, out, length, scale, SIZE: tl.constexpr, ROWS: tl.c
     for first in range(0, last, COLUMNS):
         columns = first + tl.arange(0, COLUMNS)
         if EVEN:
-            keys = tl.load(k + depth[:, None] + columns[None, :] * SIZE)
-            values = tl.load(v + columns[:, None] * SIZE + depth[None, :])
+            keys = tl.trans(k.load([head * length + first, 0]))
+            values = v.load([head * length + first, 0])
         else:
-            keys = tl.load(k + depth[:, None] + columns[None, :] * SIZE, mask=columns[None, :] < length, other=0.0)
-            values = tl.load(v + columns[:, None] * SIZE + depth[None, :], mask=columns[:, None] < length, other=0.0)
+            at = begin + columns * SIZE
+            keys = tl.load(k + at[None, :] + depth[:, None], mask=columns[None, :] < length, other=0.0)
+            values = tl.load(v + at[:, None] + depth[None, :], mask=columns[:, None] < length, other=0.0)
         # >>> kernels.attention: scores of these columns; the softmax so far and the result so far, corrected
         scores = tl.dot(query, keys, input_precision="ieee")
         if CAUSAL:
@@ -157,18 +159,34 @@ def attention_kernel(q, k, v, out, length, scale, SIZE: tl.constexpr, ROWS: tl.c
         result = result * shrink[:, None] + tl.dot(weights.to(values.dtype), values, input_precision="ieee")
         largest = new
         # <<< kernels.attention
-    tl.store(out + rows[:, None] * SIZE + depth[None, :], result / total[:, None], mask=rows[:, None] < length)
+    result = result / total[:, None]
+    if EVEN:
+        out.store([head * length + block * ROWS, 0], result.to(out.dtype))
+    else:
+        tl.store(out + begin + rows[:, None] * SIZE + depth[None, :], result, mask=rows[:, None] < length)
 
 
-def attention(q, k, v, causal=False, rows=0, columns=0, warps=0, stages=3):
+WORTH = 6e10  # FLOPs: fewer take a GPU less time than the host needs to make descriptors, 0.1 ms
+
+
+def attention(q, k, v, causal=False, rows=0, columns=0, warps=0, stages=0):
     """Attention of ``q``, ``k``, ``v``: (batch, heads, length, size), size 16, 32, 64 or 128. ``rows``, ``columns``: of a block,
     powers of 2 from 16 on; 0: what suits the device."""
     q, k, v = (x.contiguous() for x in (q, k, v))
     *_, length, size = q.shape
-    rows, columns = rows or (128 if compiles() else 16), columns or (64 if compiles() else 16)
     out = torch.empty_like(q)
+    given, blocks, tall, wide = [q, k, v, out], [None], rows or 64, columns or 128
+    worth = 4 * q.numel() * length >= WORTH
+    if worth and size <= 64 and q.element_size() == 2 and length % tall == length % wide == 0:
+        blocks = [described(x.view(-1, size), [high, size]) for x, high in zip(given, (tall, wide, wide, tall))]
+    even = None not in blocks
+    if even:
+        rows, columns, given, how = tall, wide, blocks, {"num_stages": stages or 2, "maxnreg": 168}  # so that an SM runs three
+    else:
+        most = 64 if size * q.element_size() <= 256 else 32  # what an SM has room for
+        rows, columns = rows or (128 if compiles() else 16), columns or (most if compiles() else 16)
+        how = {"num_stages": stages or 3}
     grid = (triton.cdiv(length, rows), q.numel() // (length * size))
-    attention_kernel[grid](q, k, v, out, length, size**-0.5, SIZE=size, ROWS=rows, COLUMNS=columns, CAUSAL=causal,
-                           EVEN=length % rows == 0 and length % columns == 0, num_warps=warps or (4 if size <= 64 else 8),
-                           num_stages=stages)
+    attention_kernel[grid](*given, length, size**-0.5, SIZE=size, ROWS=rows, COLUMNS=columns, CAUSAL=causal, EVEN=even,
+                           num_warps=warps or (4 if size <= 64 else 8), **how)
     return out

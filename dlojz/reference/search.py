@@ -1,6 +1,7 @@
 """Search hyperparameters with Optuna: a space, an objective that trains, what is pruned, the best trial, whether it is true.
 
     python search.py --trials 27 --workers 2                     two processes of this machine: 27 trials, no more, no fewer
+    python search.py --trials 81 --workers 8                     with two GPUs: four workers on each
     python search.py --trials 40 --journal runs/search.journal   13 more, on the journal of a search that there was
 
 Several jobs may work on one journal that all of them can reach: a job array with the same command for each. In a job, the journal
@@ -21,7 +22,7 @@ from torch import nn
 
 from dlojz import todo  # noqa: F401
 from dlojz.data import small
-from dlojz.training import failures, trials
+from dlojz.training import distributed, failures, trials
 
 optuna = trials.library(__name__)
 
@@ -176,12 +177,12 @@ class Yours(optuna.pruners.BasePruner):
         return bool(prunes(others, trial.last_step, trial.intermediate_values[trial.last_step]))
 
 
-PRUNERS = {
-    "none": optuna.pruners.NopPruner,
-    "median": lambda: optuna.pruners.MedianPruner(n_startup_trials=5),
-    "asha": lambda: optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3),
-    "hyperband": lambda: optuna.pruners.HyperbandPruner(min_resource=1, max_resource=EPOCHS, reduction_factor=3),
-    "yours": Yours,
+PRUNERS = {  # for trainings of so many epochs
+    "none": lambda epochs: optuna.pruners.NopPruner(),
+    "median": lambda epochs: optuna.pruners.MedianPruner(n_startup_trials=5),
+    "asha": lambda epochs: optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3),
+    "hyperband": lambda epochs: optuna.pruners.HyperbandPruner(min_resource=1, max_resource=epochs, reduction_factor=3),
+    "yours": lambda epochs: Yours(),
 }
 SAMPLERS = {
     "random": lambda seed: optuna.samplers.RandomSampler(seed=seed),
@@ -252,21 +253,21 @@ def transfer(data, widths=WIDTHS, rates=(), epochs=3, seed=1, base=64):
 
 
 # --------------------------------------------------------------------------------------------------------------- the workers
-def work(args):
+def devices(kind):
+    """What the workers of this process take in turn: all GPUs that it may use; its own, where there is a process for each."""
+    if kind != "cuda":
+        return [kind]
+    place = distributed.processes()
+    mine = range(torch.cuda.device_count()) if place.world_size == 1 else [place.local_rank]
+    return [f"cuda:{number}" for number in mine]
+
+
+def work(args, device):
     """One worker. Returns the numbers of the trials that it has run."""
     torch.set_num_threads(args.threads)
-    devices = devices_of(args.device, args.workers)
-    device = torch.device(devices[args.part % len(devices)])
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
     data = load(device, args.images)
-    search = trials.Search(args.journal, PRUNERS[args.pruner](), SAMPLERS[args.sampler])
+    search = trials.Search(args.journal, PRUNERS[args.pruner](args.epochs), SAMPLERS[args.sampler])
     return search.run(lambda trial: objective(trial, data, epochs=args.epochs), args.trials, args.seed)
-
-
-def devices_of(device, workers):
-    """Those that as many workers share, in turn: of "cuda" all GPUs of this machine, as far as there are workers."""
-    return [f"cuda:{number}" for number in range(min(workers, torch.cuda.device_count()))] if device == "cuda" else [device]
 
 
 def arguments(argv=None):
@@ -282,7 +283,7 @@ def arguments(argv=None):
     add("--images", type=int, nargs=3, help="for training, validation, test")
     add("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
     add("--threads", type=int, default=1, help="of each worker: these matrices are too small for more")
-    add("--part", type=int, default=0, help=argparse.SUPPRESS)  # of a worker that another one, which keeps the account, started
+    add("--part", metavar="DEVICE", help=argparse.SUPPRESS)  # started by another worker, which keeps the account
     args = parser.parse_args(argv)
     if min(args.trials, args.workers, args.epochs, args.threads) < 1:
         parser.error("--trials, --workers, --epochs and --threads are 1 or more")
@@ -293,14 +294,14 @@ def arguments(argv=None):
 def main(argv=None):
     args = arguments(argv)
     if args.part:
-        work(args)
+        work(args, args.part)
         return
-    given = sys.argv[1:] if argv is None else argv
-    with trials.accounted(args.journal, devices_of(args.device, args.workers)):
-        beside = [subprocess.Popen([sys.executable, __file__, *given, "--part", str(number)])
+    given, places = sys.argv[1:] if argv is None else argv, devices(args.device)
+    with trials.accounted(args.journal, *places[: args.workers]):
+        beside = [subprocess.Popen([sys.executable, __file__, *given, "--part", places[number % len(places)]])
                   for number in range(1, args.workers)]
         try:
-            mine = work(args)
+            mine = work(args, places[0])
         finally:  # an error ends this worker and not the others
             codes = [process.wait() for process in beside]
     study = trials.Search(args.journal).study
@@ -309,7 +310,12 @@ def main(argv=None):
     print(f"this worker ran {len(mine)} of {args.trials} trials; all: {counts}")
     with contextlib.suppress(ValueError):
         chosen = best(study.trials)
-        print(f"the best: trial {chosen.number}, error {chosen.value:.4f}, {chosen.params}")
+        short = {name: float(f"{value:.3g}") if isinstance(value, float) else value for name, value in chosen.params.items()}
+        print(f"the best: trial {chosen.number}, error {chosen.value:.4f}, {short}")
+    used = trials.account(study)
+    if used["gpu_seconds"]:
+        energy = "energy not measured" if used["joules"] is None else f"{used['joules'] / 1000:.2f} kJ"
+        print(f"all workers so far: {used['gpu_seconds'] / 3600:.3f} GPU hours, {energy}")
     if any(codes):
         print(f"{sum(map(bool, codes))} workers beside this one ended with an error; their trials were taken up again",
               file=sys.stderr)

@@ -189,7 +189,7 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
                     optimizer.zero_grad(set_to_none=True)
                     scheduler.step()
 
-                sums += torch.stack([loss.detach() * targets.numel(), loss.new_tensor(targets.numel())])
+                sums += torch.stack([loss.detach() * targets.numel(), loss.new_full((), targets.numel())])
                 reduce_now = last or step % args.metric_every == 0
                 if procs.world_size > 1 and reduce_now:
                     dist.all_reduce(sums)
@@ -242,7 +242,7 @@ def validate(net: nn.Module, loader: DataLoader | texts.RandomTokens, device: to
         tokens, targets = batch[:, :-1], batch[:, 1:]
         with torch.autocast(**autocast):
             loss = net(tokens, targets, None if separator is None else lm.documents(tokens, separator))
-        sums += torch.stack([loss.double() * targets.numel(), sums.new_tensor(targets.numel())])
+        sums += torch.stack([loss.double() * targets.numel(), sums.new_full((), targets.numel())])
     if procs.world_size > 1:
         dist.all_reduce(sums)
     loss, tokens = sums.tolist()

@@ -81,6 +81,7 @@ class Net(nn.Module):
 
     def __init__(self, args):
         super().__init__()
+        torch.manual_seed(1)  # the same in all processes: nothing here broadcasts parameters
         self.embedding = nn.Embedding(args.vocabulary, args.width)
         self.blocks = nn.ModuleList(Block(args.width, args.width // args.heads) for _ in range(args.blocks))
         self.norm = nn.LayerNorm(args.width)
@@ -93,9 +94,8 @@ class Net(nn.Module):
         return self.head(self.norm(x))
 
 
-def net_on(device, args):
-    """A `Net` that is the same in all processes: nothing here broadcasts parameters."""
-    torch.manual_seed(1)
+def made(args, device):
+    """A `Net`, drawn where it will be: a billion numbers take a CPU as long as the rest takes a GPU."""
     with device:
         return Net(args)
 
@@ -140,24 +140,23 @@ def apart(values, wanted) -> float:
 
 
 class Beside:
-    """The same training in one process: what each step's loss and gradients should be."""
+    """The same training in one process: what each step's loss and gradients should be, and how long a step takes."""
 
     def __init__(self, args, device):
-        net = net_on(device, args)
+        net = made(args, device)
         self.parameters = sum(each.numel() for each in net.parameters())
         optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
-        self.losses, self.gradients, seconds = [], None, []
+        self.losses, self.gradients, self.seconds = [], None, float("inf")
         for step in range(STEPS):
             tokens, targets = batch(args, device, step)
             begun = clock(device)
             loss = loss_of(net(tokens), targets)
             loss.backward()
-            seconds.append(clock(device) - begun)
+            self.seconds = min(self.seconds, clock(device) - begun)
             self.losses.append(loss.item())
             self.gradients = self.gradients or {name: each.grad.clone() for name, each in net.named_parameters()}
             optimizer.step()
             optimizer.zero_grad()
-        self.seconds = min(seconds)
 
 
 def trained(net, args, device, beside, way, part=lambda tensor: tensor, groups=1, in_parts=False) -> dict:
@@ -183,9 +182,8 @@ def trained(net, args, device, beside, way, part=lambda tensor: tensor, groups=1
         optimizer.zero_grad()
     return {"way": way, "loss": max(abs(mine / right - 1) for mine, right in zip(losses, beside.losses)),
             "gradient": apart([first[name] for name in beside.gradients], beside.gradients.values()), "seconds": min(seconds),
-            "alone": beside.seconds,
             "held": sum((each.to_local() if isinstance(each, DTensor) else each).numel() for each in net.parameters()),
-            "parameters": beside.parameters, **counted}
+            "alone": beside.seconds, "parameters": beside.parameters, **counted}
 
 
 def clock(device) -> float:
@@ -219,13 +217,13 @@ def links(args, device):
 
 def tensor(args, device):
     beside = Beside(args, device)
-    net = net_on(device, args)
+    net = made(args, device)
     for block in net.blocks:
         block.mlp = parallelism.TensorMLP(block.mlp.up, block.mlp.down)
     yield by_hand(net, args, device, beside)
     mesh = init_device_mesh(device.type, (dist.get_world_size(),), mesh_dim_names=("tensor",))
     for way, sequence, loss in (("tensor", False, False), ("+ sequence", True, False), ("+ loss", True, True)):
-        net = parallelize_module(net_on(device, args), mesh, plan_of(args.blocks, sequence, loss))
+        net = parallelize_module(made(args, device), mesh, plan_of(args.blocks, sequence, loss))
         yield trained(net, args, device, beside, way, in_parts=loss)
 
 
@@ -248,7 +246,7 @@ def two(args, device):
     if dist.get_world_size() % 2:
         raise UsageError("the part two needs an even number of processes: torchrun --nproc-per-node 4 train_parallel.py two")
     beside = Beside(args, device)
-    net = net_on(device, args)
+    net = made(args, device)
     mesh = parallelism.two_dimensions(net, device.type, 2, plan_of(args.blocks))
     groups, mine = (mesh["shard"].size(), mesh["shard"].get_local_rank()) if mesh is not None else (1, 0)
     yield trained(net, args, device, beside, f"FSDP over {groups} x tensor over 2", lambda rows: rows.chunk(groups)[mine])
@@ -261,22 +259,20 @@ def context(args, device):
     q, k, v, upstream = (torch.randn(shape, generator=numbers).to(device) for _ in range(4))
     mine = [each.chunk(world, 2)[rank].clone().requires_grad_() for each in (q, k, v)]
     wanted = [each.requires_grad_() for each in (q, k, v)]
-    for way, causal in (("all tokens", False), ("causal", True)):
-        times = []
-        for _ in range(STEPS):  # the first meets the other processes, too
-            for each in mine:
-                each.grad = None
-            begun = clock(device)
-            with Sent() as sent:
-                result = parallelism.ring_attention(*mine, causal)
-                result.backward(upstream.chunk(world, 2)[rank])
-            times.append(clock(device) - begun)
+    for way, causal in (("first", False), ("all tokens", False), ("causal", True)):  # the first one opens the connections
+        begun = clock(device)
+        with Sent() as sent:
+            result = parallelism.ring_attention(*mine, causal)
+            result.backward(upstream.chunk(world, 2)[rank])
+        took = clock(device) - begun
         right = F.scaled_dot_product_attention(*wanted, is_causal=causal)
         right.backward(upstream)
         gradients = [(each.grad, other.grad.chunk(world, 2)[rank]) for each, other in zip(mine, wanted)]
-        yield {"way": f"ring, {way}", "result": apart([result], [right.chunk(world, 2)[rank]]),
-               "gradient": apart(*zip(*gradients)), "seconds": min(times), "tokens": shape[2], "sent": sent.facts()}
-        for each in wanted:
+        row = {"way": f"ring, {way}", "result": apart([result], [right.chunk(world, 2)[rank]]),
+               "gradient": apart(*zip(*gradients)), "seconds": took, "tokens": shape[2], "sent": sent.facts()}
+        if way != "first":
+            yield row
+        for each in (*mine, *wanted):
             each.grad = None
 
 
@@ -378,7 +374,8 @@ def pipeline(args, device):
 
 def working_alone(args, device, layers):
     """Seconds that a device's own layers take for all microbatches of a step, where nothing is sent and nobody waits."""
-    net = nn.Sequential(*(Layer(args.width, 0.0, []) for _ in range(layers))).to(device)
+    with device:
+        net = nn.Sequential(*(Layer(args.width, 0.0, []) for _ in range(layers)))
     x = torch.randn(args.rows, args.width, device=device, requires_grad=True)
     times = []
     for _ in range(3 if not args.wait else 0):

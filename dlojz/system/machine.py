@@ -22,6 +22,13 @@ def cores_allowed() -> int:
     return usable(look_cores(System()))
 
 
+def limit_of_cores() -> int | None:
+    """The cores that a control group gives time for, as a hub does, where its CPU set has more: torch and ``nproc`` see only the
+    set, and start threads that wait for each other. None where there is no such limit."""
+    cores = look_cores(System())
+    return usable(cores) if usable(cores) < cores["allowed"] else None
+
+
 def host_memory_total() -> int | None:
     """Bytes of memory that this process may use at most: the machine's, or the limit of its job or container; None: not known."""
     try:

@@ -6,10 +6,13 @@ import functools
 import os
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 PROC = Path("/proc")
+CHILD_SUBREAPER = 36  # of prctl
 
 
 @functools.lru_cache(maxsize=1)
@@ -101,16 +104,28 @@ def children(pid: int, among: list[int]) -> list[int]:
     return [other for other in among if (stat := _stat(other)) and stat[1] == pid]
 
 
-def descendants(pid: int) -> list[int]:
-    """All that it has started and adopted, and what these have started: those that have not ended."""
+def descendants(pid: int, without: Collection[int] = ()) -> list[int]:
+    """All that it has started and adopted, and what these have started: those that have not ended. ``without``: pids that are
+    left out, with all of theirs."""
     if not PROC.joinpath("self").exists():  # macOS
         return []
     stats = {int(entry.name): stat for entry in os.scandir(PROC) if entry.name.isdigit() and (stat := _stat(int(entry.name)))}
     found, parents = [], {pid}
     while parents:
-        parents = {other for other, stat in stats.items() if stat[1] in parents}
+        parents = {other for other, stat in stats.items() if stat[1] in parents and other not in without}
         found += parents
     return [other for other in found if stats[other][0] not in "ZX"]
+
+
+def adopt() -> bool:
+    """From here on, what a process that it has started leaves behind becomes its child, and not that of the system's first
+    process; an `exec` keeps that, a child does not have it. False where the system does not know it."""
+    import ctypes
+
+    try:
+        return sys.platform.startswith("linux") and ctypes.CDLL(None).prctl(CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    except (OSError, AttributeError):
+        return False
 
 
 def parent_is_among(pid: int, pids: list[int]) -> bool:

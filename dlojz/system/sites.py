@@ -432,7 +432,7 @@ def _workspace_site(marker: Path) -> str:
         raise UsageError(f"{marker} cannot be read: {error}") from None
     if unknown := sorted(set(content) - set(workspace.KEYS)):
         guess = suggest.hint(unknown[0], workspace.KEYS)
-        raise UsageError(f"{marker}: there is no key {unknown[0]!r}: {guess}Expected are {' and '.join(workspace.KEYS)}")
+        raise UsageError(f"{marker}: there is no key {unknown[0]!r}: {guess}Expected are {', '.join(workspace.KEYS)}")
     chosen = content.get("site", "")
     if not isinstance(chosen, str):
         raise UsageError(f'{marker}: site must be a name in quotes, such as site = "laptop"')

@@ -13,7 +13,7 @@ from .. import __version__
 from .errors import UsageError
 
 MARKER = "workspace.toml"
-KEYS = ("version", "site")  # what it may hold
+KEYS = ("version", "site", "kernel")  # what it may hold
 
 
 def find(start: Path | str | None = None) -> Path:
@@ -83,6 +83,15 @@ def version(folder: Path) -> str:
         mend = f"mend it, or delete it and run `dlojz workspace {folder}`"
         raise UsageError(f"{folder / MARKER} cannot be read ({error}): {mend}") from None
     return said if isinstance(said, str) and said.strip() else "0"
+
+
+def kernel(folder: Path) -> str:
+    """The Jupyter kernel that the workspace's notebooks name; ``python3`` where workspace.toml names none."""
+    try:
+        said = tomllib.loads((folder / MARKER).read_text(encoding="utf-8")).get("kernel")
+    except (OSError, ValueError):
+        said = None  # who reads the version says what is wrong
+    return said if isinstance(said, str) and said.strip() else "python3"
 
 
 def refuse_newer(folder: Path) -> None:

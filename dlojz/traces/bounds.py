@@ -12,7 +12,7 @@ two sizes: operations and bytes of each operator grow in proportion to the batch
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..system.errors import UsageError
@@ -107,15 +107,31 @@ def step_of(facts: Facts) -> Step:
 
 def at_batch(small: Step, large: Step, sizes: tuple[int, int], batch: int) -> Step:
     """A step at ``batch``, from steps at two sizes. Raises UsageError where they are not the same network."""
-    if [one.kind for one in small.works] != [one.kind for one in large.works] or sizes[0] == sizes[1]:
+    pairs = list(_pairs(small.works, large.works))
+    apart = sum(None in pair for pair in pairs)
+    if sizes[0] == sizes[1] or apart > len(pairs) / 50:
         raise UsageError("for another batch size, give two runs with the same network and switches that differ in theirs")
     part = (batch - sizes[0]) / (sizes[1] - sizes[0])
 
-    def at(one: float, two: float) -> float:
-        return max(0.0, one + part * (two - one))
+    def at(one: Work | None, two: Work | None, what: str) -> float:
+        if one is None or two is None:
+            return getattr(one or two, what) * batch / sizes[one is None]
+        return max(0.0, getattr(one, what) + part * (getattr(two, what) - getattr(one, what)))
 
-    return Step([Work(one.kind, at(one.flops, two.flops), at(one.bytes, two.bytes), one.dtype)
-                 for one, two in zip(small.works, large.works)])
+    return Step([Work((one or two).kind, at(one, two, "flops"), at(one, two, "bytes"), (one or two).dtype) for one, two in pairs])
+
+
+def _pairs(small: Sequence[Work], large: Sequence[Work]) -> Iterator[tuple[Work | None, Work | None]]:
+    """The same operators of two steps. A copy may be in one of them alone: a slice of a batch of one row needs none."""
+    small, large = list(small)[::-1], list(large)[::-1]
+    while small or large:
+        one, two = small[-1] if small else None, large[-1] if large else None
+        if one and two and (one.kind, one.dtype) == (two.kind, two.dtype):
+            yield small.pop(), large.pop()
+        elif two and (two.kind == "copy" or not one or one.kind != "copy"):
+            yield None, large.pop()
+        else:
+            yield small.pop(), None
 
 
 def bound(step: Step, roof: Roof) -> Bound:

@@ -120,8 +120,9 @@ class Step:
 class Trace:
     """A trace read back. ``torn``: why its end is missing, or empty; ``skipped``: events that could not be read; ``odd_steps``:
     marks of steps that take no time or begin inside of another one; ``cut_steps``: steps of which a part is missing. Neither
-    are in ``steps``. ``pids``: the processes whose operators are here; ``foreign``: a kind of device that is not known here, such
-    as ``xpu``."""
+    are in ``steps``. ``pids``: the processes whose operators are here; ``repeated``: how many marks have the number of another,
+    as in a file of several processes that have the same pid, each in its container; ``foreign``: a kind of device that is not
+    known here, such as ``xpu``."""
 
     path: Path
     calls: list[Call] = field(default_factory=list)
@@ -136,6 +137,7 @@ class Trace:
     cut_steps: int = 0
     end: float = 0.0
     pids: frozenset = frozenset()
+    repeated: int = 0
     foreign: str = ""
 
     @property
@@ -189,8 +191,9 @@ class Trace:
     def notes(self) -> list[str]:
         """What to know before believing the numbers."""
         out = []
-        if len(self.pids) > 1 or self.gpus > 1:
-            what = f"{len(self.pids)} processes" if len(self.pids) > 1 else f"{self.gpus} GPUs"
+        if len(self.pids) > 1 or self.repeated > 1 or self.gpus > 1:
+            processes = f"{len(self.pids)} processes" if len(self.pids) > 1 else "several processes"
+            what = processes if len(self.pids) > 1 or self.repeated > 1 else f"{self.gpus} GPUs"
             out.append(f"{self.path.name} holds the work of {what}: the numbers are of all together")
         if self.torn:
             out.append(f"{self.path.name} {self.torn}: only its first {self.events:,} events are here, and perhaps not "
@@ -451,7 +454,7 @@ class _Builder:
         trace.foreign = self.foreign or next((found[1].lower() for name in sorted(names) if (found := FOREIGN.match(name))), "")
         trace.calls.sort(key=lambda call: (call.begin, -call.end))
         trace.work.sort(key=lambda work: work.begin)
-        trace.steps, trace.odd_steps = _steps(trace.calls)
+        trace.steps, trace.odd_steps, trace.repeated = _steps(trace.calls)
         trace.end = max((one.end for some in (trace.calls, trace.work) for one in some), default=0.0)
         if trace.torn:
             _leave_out_cut(trace)
@@ -462,14 +465,14 @@ class _Builder:
         return trace
 
 
-def _steps(calls: list[Call]) -> tuple[list[Step], int]:
-    """The marked steps, one after the other, and how many marks can be none."""
+def _steps(calls: list[Call]) -> tuple[list[Step], int, int]:
+    """The marked steps, one after the other, how many marks can be none, and how many have the number of another."""
     marks = [call for call in calls if call.kind == "range" and NUMBERED.fullmatch(call.name)]
     steps: list[Step] = []
     for call in marks:
         if call.end > call.begin and (not steps or call.begin >= steps[-1].end - OVERLAP):
             steps.append(Step(int(call.name[len(STEP) :]), call.begin, call.end))
-    return steps, len(marks) - len(steps)
+    return steps, len(marks) - len(steps), len(marks) - len({call.name for call in marks})
 
 
 def _leave_out_cut(trace: Trace) -> None:

@@ -44,6 +44,10 @@ def of_what(facts: Facts) -> Untold | None:
     if len(trace.pids) > 1:
         return Untold([f"it holds the operators of {len(trace.pids)} processes: while one waits, another works"],
                       [ONE, "or take one process out of the file: its events have the same pid"])
+    if trace.repeated > 1:
+        return Untold([f"{trace.repeated} of its steps are in it twice or more: it holds the events of several processes, whose "
+                       "numbers are added up, or those of one process twice"],
+                      [ONE, "if the file was merged from several: read one of those"])
     if trace.gpus > 1:
         return Untold([f"it holds the kernels of {trace.gpus} GPUs: while one waits, another works"],
                       [ONE, "one process for each GPU (DistributedDataParallel) has a trace of its own"])

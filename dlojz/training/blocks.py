@@ -76,7 +76,7 @@ class Kernel:
         return self.function(*args, **keywords)
 
     def __getitem__(self, grid):
-        def launch(*args, num_warps=4, num_stages=3, num_ctas=1, **keywords):
+        def launch(*args, num_warps=4, num_stages=3, num_ctas=1, maxnreg=None, **keywords):
             global _program
             names = self.function.__code__.co_varnames
             given = dict(zip(names, args)) | keywords
@@ -273,6 +273,18 @@ def _real():
     except ImportError:
         return None
     return triton
+
+
+def described(tensor, block):
+    """``tensor``, of two dimensions, as a unit of the GPU that copies blocks of this size by itself knows it. None where that
+    cannot be: no GPU, one older than Hopper or not NVIDIA's, Triton before 3.4, memory that begins at no multiple of 16 bytes."""
+    if not compiles() or torch.version.hip or torch.cuda.get_device_capability(tensor.device) < (9, 0) or tensor.data_ptr() % 16:
+        return None
+    try:
+        from triton.tools.tensor_descriptor import TensorDescriptor
+    except ImportError:
+        return None
+    return TensorDescriptor.from_tensor(tensor, block)
 
 
 triton = _real() or types.SimpleNamespace(jit=Kernel, cdiv=cdiv, next_power_of_2=next_power_of_2)

@@ -76,6 +76,9 @@ def load(path: Path, parts: dict, sums: torch.Tensor, fixed: dict, rank: int, sh
     options.refuse_other(path, state["place"]["same"], fixed)
     if wrong := _another_model(state, parts):
         raise _refused(path, wrong)
+    if len(state["ranks"]) <= (0 if shares else rank):
+        many = len(state["ranks"])
+        raise _refused(path, f"was written by {many or 'no'} process{'es' * (many != 1)}, and has nothing for rank {rank}")
     what = "its ranks"
     try:
         mine = _of_other_ranks(state["ranks"], rank) if shares else state["ranks"][rank]

@@ -424,18 +424,33 @@ def to_resume(path: Path, wanted: bool, is_main: bool) -> bool:
     return False
 
 
+def _no_state(path: Path, error: Exception) -> str:
+    """Why torch.load has not found in a file what torch.save writes."""
+    with open(path, "rb") as file:
+        begin = file.read(100)
+    if not begin:
+        return "it is empty"
+    if re.match(rb"\s*<", begin):
+        return "it is a web page, perhaps of a failed download"
+    if begin.startswith(b"version https://git-lfs"):
+        return "it is Git LFS's pointer to the file: run git lfs pull"
+    if not begin.startswith((b"PK", b"\x80")):  # a zip file, and what torch wrote before 1.6 and pickle still does
+        return "it is not a file that torch.save has written"
+    if isinstance(error, pickle.UnpicklingError) and "Weights only" in str(error):
+        named = re.search(r"GLOBAL (\S+)", str(error))
+        return f"it holds objects of Python{f', such as {named[1]},' if named else ''} and not their state alone"
+    return "its end is missing, or it is damaged"
+
+
 def read_safely(path: Path, read):
     """``read(file)`` of what `write_safely` wrote. Raises UsageError where that is damaged: it happened after the writing."""
     try:
         with open(path, "rb") as file:
-            if not os.fstat(file.fileno()).st_size:
-                raise EOFError("it is empty")
             return read(file)
     except MemoryError:
         raise
     except Exception as error:  # a file that is damaged makes torch and pickle raise anything
-        reason = _reason(error)[:100] or type(error).__name__
-        if isinstance(error, pickle.UnpicklingError) and "Weights only" in str(error):  # and then how to load it all the same
-            named = re.search(r"GLOBAL (\S+)", str(error))
-            reason = f"it holds objects of Python{f', such as {named[1]},' if named else ''} and not their state alone"
+        # torch's words speak of its own code, and of ways to load it all the same. EINVAL: a place that a cut file does not have.
+        of_system = isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)
+        reason = _reason(error) if of_system else _no_state(path, error)
         raise UsageError(f"{path} cannot be read ({reason}): delete it to start again, or use another --run-dir") from None

@@ -46,6 +46,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 from ..system import paths
@@ -54,6 +55,7 @@ from ..system.shown import say
 
 NAME = "record.jsonl"
 FLUSH_EVERY = 0.5  # seconds: what a `kill -9` may cost, and how far behind a live view may be
+TOGETHER = 1000  # lines of a record that are parsed at once
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 # Who is told of what a training does, as it happens: called with the name of the event and its fields. ``step`` when one is over
@@ -259,20 +261,36 @@ class Reader:
             return b""
 
     def _parse(self, data: bytes) -> list[dict]:
+        lines = [line for line in data.split(b"\n") if line.strip()]
         events = []
-        for line in data.split(b"\n"):
-            if not line.strip():
-                continue
-            try:
-                event = json.loads(line)
-            except (ValueError, RecursionError):  # torn, or not UTF-8, or no record at all
-                self.torn += 1
-                continue
-            if isinstance(event, dict) and isinstance(event.get("event"), str):
-                events.append({name: NOT_FINITE.get(x, x) if type(x) is str else x for name, x in event.items()})
-            else:
-                self.torn += 1
+        for begin in range(0, len(lines), TOGETHER):
+            some = lines[begin : begin + TOGETHER]
+            text = b"[" + b",".join(some) + b"]"
+            finite = not any(b'"%s"' % word.encode() in text for word in NOT_FINITE)
+            for event in _together(text, len(some)) or map(_alone, some):
+                if not (isinstance(event, dict) and isinstance(event.get("event"), str)):
+                    self.torn += 1
+                elif finite:
+                    events.append(event)
+                else:
+                    events.append({name: NOT_FINITE.get(x, x) if type(x) is str else x for name, x in event.items()})
         return events
+
+
+def _together(text: bytes, lines: int) -> list | None:
+    """Many lines at once, in half the time. None where one of them is torn: two that are may even look like one together."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if len(found) == lines else None
+
+
+def _alone(line: bytes):
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):  # torn, or not UTF-8, or no record at all
+        return None
 
 
 def _file(path: Path | str) -> Path:
@@ -314,7 +332,7 @@ class Record:
     def start(self) -> dict:
         return self.starts[-1] if self.starts else {}
 
-    @property
+    @cached_property
     def run_seconds(self) -> float:
         """How long it ran: all attempts since the one from the beginning, each from its start to the last that it wrote, without
         the time between them."""
@@ -349,7 +367,7 @@ class Record:
         return next((start for start in reversed(self.starts) if not isinstance(total := start.get("total_steps"), int)
                      or _number(start.get("resumed_at")) < total), {})
 
-    @property
+    @cached_property
     def timed_steps(self) -> list[dict]:
         """The steps that averages are made of: those of the attempt that is timed, without its warm-up."""
         since = _number(self.timed_start.get("resumed_at"))

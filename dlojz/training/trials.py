@@ -12,6 +12,7 @@ number, its parameters and what it has reported. A trial that ATTEMPTS workers h
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -244,21 +245,20 @@ def rows(study) -> list[dict]:
 
 
 @contextlib.contextmanager
-def accounted(journal: Path | str, devices: str | list[str]) -> Iterator[None]:
+def accounted(journal: Path | str, *devices: str) -> Iterator[None]:
     """Notes in the study how long its block took, and the energy of these GPUs meanwhile where it can be measured: once for all
-    workers that share them."""
-    devices = [devices] if isinstance(devices, str) else devices
+    workers that share them. ``devices``: such as "cuda:0", "cuda:1", or "cpu"."""
     meters = [meter_of(device) for device in devices]
     begun, before = time.time(), [meter.read() for meter in meters]
     yield
-    used = [now[1] - then[1] for meter, then in zip(meters, before) if then and (now := meter.read())]
+    both = list(zip(before, (meter.read() for meter in meters)))
     Search(journal).study.set_user_attr(f"used {uuid.uuid4().hex[:12]}", {
         "what": "used", "seconds": time.time() - begun, "gpus": sum(device.startswith("cuda") for device in devices),
-        "joules": sum(used) if len(used) == len(meters) else None})
+        "joules": None if None in itertools.chain(*both) else sum(last[1] - first[1] for first, last in both)})
 
 
 def meter_of(device: str):
-    """An `EnergyMeter` of this "cuda" device; of anything else it measures nothing."""
+    """An `EnergyMeter` of this device ("cuda:1"); of a CPU it measures nothing."""
     import torch
 
     from ..system import machine

@@ -95,7 +95,7 @@ class Chart:
     label: str
     rows: Sequence[Sequence[Panel]]
     words: str
-    names: Sequence[tuple[str, str]] = ()  # of the legend: (name, colour)
+    names: Sequence[tuple[str, ...]] = ()  # of the legend: (name, colour), or (name, colour, "x") for crosses
     width: float = WIDTH
     notes: Sequence[str] = ()
 
@@ -143,11 +143,13 @@ class Chart:
     __repr__ = text
 
 
-def legend(names: Iterable[tuple[str, str]]) -> str:
-    """Names beside patches of colour, as HTML that wraps."""
+def legend(names: Iterable[tuple[str, ...]]) -> str:
+    """Names beside patches of colour, or beside the sign that a chart has at its points, as HTML that wraps."""
     out = []
-    for name, colour in names:
+    for name, colour, *marker in names:
         patch = f'<span style="display: inline-block; width: 11px; height: 11px; background: {colour}; margin-right: 5px"></span>'
+        if marker == ["x"]:
+            patch = f'<span style="color: {colour}; font-weight: bold; margin-right: 5px">&#215;</span>'
         style = "display: inline-block; max-width: 100%; overflow-wrap: anywhere; margin-right: 12px"
         out.append(f'<span style="{style}">{patch}{html.escape(name)}</span>')
     return f'<div style="font-size: 12px; margin: 4px 0">{"".join(out)}</div>'
@@ -176,7 +178,7 @@ def lines(series: Sequence[Line], *, x: str = "", y: str = "", title: str = "", 
     the range is an arrow at the edge, with its value where it fits. Lines that lie on each other are dashed, so that all show.
     """
     series = [replace(line, colour=line.colour or RUNS[at % len(RUNS)]) for at, line in enumerate(series)]
-    names = [(line.name, swatch(line)) for line in series if line.shown and line.name]
+    names = [(line.name, swatch(line), *line.marker.replace("o", "")) for line in series if line.shown and line.name]
     room = (58, 14, 26 + 20 * bool(title and y), 46 if x else 26)
 
     def draw(axes) -> None:

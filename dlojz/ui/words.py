@@ -105,7 +105,10 @@ def counted(count: int, word: str, plural: str = "") -> str:
 
 
 def precision(args: dict, unwritten: set[str] | frozenset = frozenset()) -> str:
-    """The format that products are computed in, as far as the switches and the fences that are written say."""
+    """The format that products are computed in, as far as the switches and the fences that are written say. A script
+    of one's own may have none that says it."""
+    if not {"amp", "tf32"} & args.keys():
+        return "not recorded"
     plain = "TF32" if args.get("tf32") else "FP32"
     asked = {"bf16": "BF16 (autocast)", "fp16": "FP16 (autocast, scaled loss)"}.get(args.get("amp"))
     if asked and "amp" in unwritten:

@@ -296,9 +296,10 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
         rows += [("per epoch", epoch(found, args, run.unit)), ("full training", training(found))]
     if "run_seconds" in found:
         rows.append(("this run", f"took {words.seconds(found['run_seconds'])}"))
-    if "validation_accuracy" in found and args.get("data") != "random":  # labels by chance: its accuracy says nothing
-        said = f"accuracy {found['validation_accuracy']:.1%}"
-        said += f", loss {words.loss(found['validation_loss'])}" if "validation_loss" in found else ""
+    known = [f"accuracy {found['validation_accuracy']:.1%}"] if "validation_accuracy" in found else []
+    known += [f"loss {words.loss(found['validation_loss'])}"] if "validation_loss" in found else []
+    if known and "validation_bits" not in found and args.get("data") != "random":  # labels by chance: accuracy says nothing
+        said = ", ".join(known)
         said += f" of {words.counted(found['validation_images'], 'image')}" if "validation_images" in found else ""
         rows.append(("validation", said))
     if {"validation_bits", "validation_loss"} <= found.keys() and args.get("data") != "random":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ from ..ui.palette import NAMES, PHASE
 from .dashboard import face_of, face_page
 
 ZOOM, MOST = 6, 200  # steps of a closer look, and as many as can be asked for
-MANY = 8000  # pieces of the whole run: some for each column of pixels
+MANY = 4000  # pieces of the whole run: some for each column of pixels
 WHOLE = "#6c8ead"  # a step whose phases were not timed
 UNTIMED = "step (its phases were not timed)"
 ORDER = [*PHASES, "step", "loading", "other"]  # of the legend
@@ -76,12 +77,15 @@ class Course:
             if index - first + 1 < size and index not in self.others and index < len(self.steps) - 1:
                 continue
             some = self.steps[first : index + 1]
-            sums = {phase: sum(step.get(phase, 0.0) for step in some) for phase in PHASES if any(phase in step for step in some)}
-            loading = sum(min(step.get("loading", 0.0), step["seconds"]) for step in some)
+            sums = {"step": some[0]["step"]}
+            for name in ("seconds", *PHASES):
+                if timed := [step[name] for step in some if name in step]:
+                    sums[name] = sum(timed)
+            if waits := [min(step["loading"], step["seconds"]) for step in some if "loading" in step]:
+                sums["loading"] = sum(waits)
             if index in self.others:
                 others[len(steps)] = self.others[index]
-            steps.append({"step": some[0]["step"], "seconds": sum(step["seconds"] for step in some), **sums}
-                         | ({"loading": loading} if any("loading" in step for step in some) else {}))
+            steps.append(sums)
             begins.append(self.begins[first])
             first = index + 1
         return Course(steps, begins, others, self.end) if steps else self
@@ -198,8 +202,8 @@ def _window(course: Course, asked: tuple[int, int] | None) -> list[tuple[str, in
     if len(timed) >= ZOOM:
         length = [(steps[i]["seconds"], i) for i in timed]
         middle = sorted(length)[len(length) // 2][0]
-        sums = {i: sum(step["seconds"] for step in steps[i : i + ZOOM]) for i in timed[: len(timed) - ZOOM + 1]}
-        first = min(sums, key=lambda i: abs(sums[i] - ZOOM * middle))
+        over = [0.0, *itertools.accumulate(step["seconds"] for step in steps)]
+        first = min(timed[: len(timed) - ZOOM + 1], key=lambda i: abs(over[min(i + ZOOM, count)] - over[i] - ZOOM * middle))
         windows.append(("steps as most of them are", first, first + ZOOM - 1))
         slowest = max(length, key=lambda pair: pair[0])  # the first of those that are as slow, as in the text
         if slowest[0] > 1.5 * middle and not first <= slowest[1] < first + ZOOM:

@@ -239,6 +239,22 @@ def test_without_an_answer_the_last_known_state_stays_with_the_reason(cluster, m
     assert jobs["a"].state == "COMPLETED"
 
 
+def test_a_log_of_the_run_before_does_not_make_a_job_that_waits_again_run(cluster):
+    folder = submit("quick.py", name="a").folder
+    cluster.says("squeue", "", AWAY, 1)
+    assert jobs["a"].state == "PENDING"
+    (folder / "out.log").touch()
+    assert jobs["a"].state == "RUNNING", "nobody has seen it run, but its log has begun"
+    for word in ("RUNNING", "PENDING"):
+        cluster.says("squeue", row(word=word))
+        assert jobs["a"].state == word
+    cluster.says("squeue", "", AWAY, 1)
+    os.utime(folder / "out.log", (0, time.time() - 60))
+    assert jobs["a"].state == "PENDING" and "last known state" in jobs["a"].status.reason
+    os.utime(folder / "out.log", (0, time.time() + 60))
+    assert jobs["a"].state == "RUNNING"
+
+
 @pytest.mark.parametrize("how", BROKEN)
 @pytest.mark.parametrize("name", ["sacct", "scontrol"])
 def test_without_the_other_commands_a_job_that_has_left_the_queue_is_judged_by_its_exit_code(cluster, monkeypatch, name, how):

@@ -54,7 +54,7 @@ def test_one_client_that_asks_and_asks_starts_one_supervisor(ws, monkeypatch):
     job.wait(LIMIT)
 
 
-def test_a_stopped_supervisor_is_noticed_and_goes_on_when_it_is_let(ws, wait_until):
+def test_a_stopped_supervisor_is_noticed_and_goes_on_when_it_is_let(ws, wait_until, capsys):
     submit("slow.py", name="a")
     job = submit("quick.py", name="b")
     pid = json.loads(wait_until(lambda: (ws.queue_folder / "supervisor").read_bytes()))["pid"]
@@ -63,11 +63,47 @@ def test_a_stopped_supervisor_is_noticed_and_goes_on_when_it_is_let(ws, wait_unt
         wait_until(lambda: processes.stopped(pid))
         assert job.reason == (f"the queue's supervisor, process {pid}, is stopped: let it continue (kill -CONT {pid}) or kill it "
                               f"(kill -9 {pid}), then another takes over")
+        with pytest.raises(TimeoutError, match=r"still running after 0\.5 s"):
+            job.wait(0.5)  # as in a terminal
+        assert capsys.readouterr().err == f"dlojz: b-001 is PENDING: {job.reason}\n"
     finally:
         os.kill(pid, signal.SIGCONT)
     assert job.reason in ("waiting for its turn", "next to run", "")
     jobs["a"].cancel()
     assert job.wait(LIMIT).state == "COMPLETED"
+
+
+ORPHANS = """
+import os, subprocess, sys
+quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+print(subprocess.Popen(["setsid", "sleep", "600"], env={}, **quiet).pid, flush=True)
+if not os.fork():  # a daemon: its parents end, and it has a session of its own
+    os.setsid()
+    if not os.fork():
+        print(os.getpid(), flush=True)
+        os.execve("/bin/sleep", ["sleep", "600"], {})
+    os._exit(0)
+if sys.argv[1:]:
+    import signal, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a system call of Linux")
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_what_a_job_leaves_behind_without_its_environment_is_ended(ws, wait_until, cancelled):
+    ws.script("orphans.py", ORPHANS)
+    job = submit(f"orphans.py{' stay' * cancelled}", name="a")
+    log = job.folder / "out.log"
+    wait_until(lambda: log.exists() and log.read_text().count("\n") == 2)
+    pids = log.read_text().split()
+    if cancelled:
+        assert all(os.path.exists(f"/proc/{pid}") for pid in pids)
+        job.cancel()
+    job.wait(LIMIT)
+    assert job.state == ("CANCELLED" if cancelled else "COMPLETED")
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))  # neither a zombie is left
 
 
 def test_no_environment_of_a_job_is_left_behind(ws):

@@ -13,6 +13,7 @@ from patience import LIMIT
 from dlojz import jobs, submit
 from dlojz.jobs.queue import Entry, Queue, default_folder, lock
 from dlojz.jobs.states import Request, Status, judged, read_json, write_json
+from dlojz.jobs.supervisor import Supervisor
 from dlojz.system import processes
 from dlojz.system.errors import UsageError
 
@@ -157,3 +158,22 @@ def test_an_interrupted_submission_is_looked_for_in_the_queue_it_was_meant_for(g
     folder = given(state="PENDING", number="7")
     write_json(folder / "job.json", read_json(folder) | {"id": ""})
     assert (jobs["a"].id, seen("a")[0]) == ("7", "PENDING")
+
+
+@pytest.mark.parametrize("own, limit, threads", [({}, 1, "1"), ({"OMP_NUM_THREADS": "2"}, 1, "2"), ({}, None, None)])
+def test_a_job_under_a_limit_of_cores_has_no_more_threads(own, limit, threads, tmp_path, monkeypatch):
+    """As under a hub's limit of one core: torch would start a thread for each of the machine's, and they wait for each other."""
+    queue, seen = Queue(tmp_path / "queue"), {}
+    queue.make()
+    entry = Entry("", str(tmp_path), time.time(), 60)
+    queue.add([entry], {"PATH": os.environ["PATH"], **own})
+
+    def start(words, env, **rest):
+        seen.update(env)
+        raise OSError("enough")
+
+    supervisor = Supervisor(queue, say=lambda *words: None, limit=lambda: limit)
+    monkeypatch.setattr(supervisor, "_finish", lambda *ended: None)
+    monkeypatch.setattr(subprocess, "Popen", start)
+    supervisor._start(entry, [])
+    assert seen["DLOJZ_RUN"] == str(tmp_path) and seen.get("OMP_NUM_THREADS") == threads

@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,15 +17,17 @@ import torch
 from patience import LIMIT, patient
 
 from dlojz import cli
-from dlojz.labs import audit, catalogue
-from dlojz.labs.audit import folder, judge
+from dlojz.labs import audit, catalogue, notebooks
+from dlojz.labs.audit import folder, judge, right
 from dlojz.labs.audit.judge import NOT_APPLICABLE, NOT_USED, UNSEEN, USED, WRONG
+from dlojz.labs.audit.seen import Seen
 from dlojz.labs.probe.facts import Event
+from dlojz.system import paths
 
 SCRIPTS = Path(__file__).with_name("audited")
 GPU_ONLY = ("mixed precision", "TF32", "channels-last", "torch.compile", "no waits in the step", "fused optimizer",
-            "loader workers", "pinned memory")
-FINE = {"gradients cleared once per update": USED, "losses kept without their graphs": USED}
+            "loader workers", "pinned memory, asynchronous copies", "tensors made where they are used")
+FINE = {"gradients cleared once per update": USED, "losses kept without their graphs": USED, "mean over samples": UNSEEN}
 RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
     "classify.py": {"validation without gradients": USED, "train mode in training": USED, "schedule after the update": USED,
                     "no decay of norms and biases": NOT_USED},
@@ -33,9 +36,11 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
                   "no decay of norms and biases": USED, "fused optimizer": USED, "loader workers": USED,
                   "channels-last": NOT_APPLICABLE},
     "adversarial.py": {"validation without gradients": UNSEEN, "train mode in training": USED,
-                       "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE, "pinned memory": NOT_APPLICABLE},
+                       "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE,
+                       "pinned memory, asynchronous copies": NOT_APPLICABLE},
     "words.py": {"validation without gradients": USED, "train mode in training": USED, "TF32": USED, "torch.compile": USED,
-                 "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE, "pinned memory": NOT_APPLICABLE},
+                 "compiled once": USED, "whole graphs": USED, "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE,
+                       "pinned memory, asynchronous copies": NOT_APPLICABLE},
     "with_trainer.py": {"validation without gradients": USED, "train mode in training": USED, "schedule after the update": USED,
                         "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": NOT_APPLICABLE,
                         "no decay of norms and biases": USED, "fused optimizer": USED},
@@ -49,7 +54,22 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
     "with_timm.py": {"validation without gradients": USED, "train mode in training": USED, "clipping after unscaling": USED,
                      "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": USED,
                      "fused optimizer": NOT_APPLICABLE, "no decay of norms and biases": USED},
+    "augmented.py": {
+        "validation without gradients": USED, "mean over samples": USED, "random numbers of its own for each worker": USED,
+        "torch.compile": USED, "compiled once": USED, "whole graphs": USED, "channels-last": NOT_APPLICABLE,
+        "loader workers": USED if len(os.sched_getaffinity(0)) > 1 else NOT_USED},
+    "several.py": {
+        "validation without gradients": USED, "train mode in training": USED, "another order in each epoch": USED,
+        "mean over samples": NOT_APPLICABLE, "samples of its own for each rank": USED, "checkpoints from one rank": USED,
+        "a GPU for each rank": USED, "validation counts each sample once": USED, "validation over all ranks": USED,
+        "no sending while gradients accumulate": USED, "tensors made where they are used": USED, "no waits in the step": USED,
+        "pinned memory, asynchronous copies": USED, "mixed precision": NOT_USED, "TF32": NOT_USED, "torch.compile": NOT_USED,
+        "fused optimizer": NOT_USED, "loader workers": NOT_USED, "channels-last": NOT_APPLICABLE},
 }
+for script in RIGHT:
+    if script.startswith("with_"):  # all their batches of validation have the same size
+        RIGHT[script]["mean over samples"] = NOT_APPLICABLE
+RANKS = {"several.py": 2}  # with a pretended GPU for each
 NEEDS = {"with_trainer.py": "transformers", "with_accelerate.py": "accelerate", "with_lightning.py": "lightning",
          "with_timm.py": "timm"}
 FAULTS = {  # by script: what is changed in it, and what becomes of the verdicts, with the text of the line that is named
@@ -75,6 +95,24 @@ FAULTS = {  # by script: what is changed in it, and what becomes of the verdicts
         "        scaler.scale(loss).backward()\n": "            scaler.scale(loss).backward()\n"},
         {"clipping after unscaling": (WRONG, "clip_grad_norm_"), "backward pass outside of autocast": (WRONG, ".backward()"),
          "another order in each epoch": (WRONG, "DataLoader(")}),
+    "the same numbers, a mean of means, a break": ("augmented.py", {
+        "torch.initial_seed() % 2**32": "7", " * len(y)": "", "len(val.dataset)": "len(val)",
+        "(self, x):\n": "(self, x):\n        self.calls += 1\n        if x.sum() > 1e9:\n            x = x * 2\n"},
+        {"random numbers of its own for each worker": (WRONG, "DataLoader("), "mean over samples": (WRONG, "print("),
+         "compiled once": (NOT_USED, "def forward"), "whole graphs": (NOT_USED, "x.sum()")}),
+    "each rank as if it were alone": ("several.py", {
+        "sampler=DistributedSampler(data, shuffle=True), pin": "shuffle=True, generator=torch.Generator(), pin",
+        "    train.sampler.set_epoch(epoch)\n": "", 'rank = int(os.environ["LOCAL_RANK"])': "rank = 0", "range(20)": "range(19)",
+        "    dist.all_reduce(found)\n": "", "contextlib.nullcontext() if number % 2 == 0 else model.no_sync()":
+        "contextlib.nullcontext()", "torch.ones(4, device=rank)": "torch.ones(4).to(rank)",
+        "        if number % 2 == 0:\n": "        if number % 2 == 0 and loss.item():\n",
+        "x.to(rank, non_blocking=True), y.to(rank, non_blocking=True)": "x.to(rank), y.to(rank)"},
+        {"samples of its own for each rank": (WRONG, "model(x)"), "checkpoints from one rank": (WRONG, "torch.save"),
+         "a GPU for each rank": (WRONG, "model(x)"), "validation counts each sample once": (NOT_USED, "DataLoader("),
+         "validation over all ranks": (NOT_USED, "DataLoader("), "another order in each epoch": (UNSEEN, ""),
+         "mean over samples": (UNSEEN, ""), "no sending while gradients accumulate": (NOT_USED, "optimizer.step()"),
+         "tensors made where they are used": (NOT_USED, "torch.ones(4)"), "no waits in the step": (NOT_USED, "loss.item()"),
+         "pinned memory, asynchronous copies": (NOT_USED, "x.to(rank)")}),
 }
 
 
@@ -82,7 +120,8 @@ def ran(script: Path, monkeypatch, tmp_path, *arguments: str) -> audit.Audit:
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
-    return audit.audit(script, arguments, seconds=patient(60))
+    ranks = RANKS.get(script.name, 1)
+    return audit.audit(script, arguments, seconds=patient(60), ranks=ranks, pretend=ranks > 1)
 
 
 def expected(script: str) -> dict:
@@ -134,6 +173,48 @@ def test_losses_are_the_same_to_the_last_bit(monkeypatch, tmp_path):
     assert found.left == [str(watched)] and "still there" in found.view().text
 
 
+def moded(*steps: str) -> list[Event]:
+    """Facts of a run with one model, 1, and a part of it, 2: "train", "eval", "part.eval" call for a mode; "check" is a pass
+    without gradients; "a" and "b" are updates, each by a line of its own; "freeze" takes gradients from some weights."""
+    model, frozen, found = {1: True, 2: True}, 0, []
+    facts = {"kind": "Net", "parameters": {"float32": 4}, "devices": {"cpu": 4}, "weights": {}, "settings": {"Dropout(p=0.1)": 1}}
+    for step in steps:
+        if step.endswith(("train", "eval")):
+            of, mode = 2 if step.startswith("part") else 1, step.endswith("train")
+            model |= {of: mode} if of == 2 else {1: mode, 2: mode}
+            found.append(Event(what="mode", of=of, training=mode))
+        elif step == "freeze":
+            frozen += 1
+        else:
+            checked = step == "check"
+            found.append(Event(what="model", of=1, training=model[1], grad=not checked, frozen=frozen, **facts))
+            if not checked:
+                where = {"file": "a.py", "line": ord(step)}
+                found += [Event(what="backward", **where), Event(what="passed", **where)]
+    return found
+
+
+EPOCH = ("a", "a", "eval", "check", "check")
+MODES = {  # what a script does, and whether that can have been meant
+    "forgotten": (("train", *EPOCH, *EPOCH, "a"), WRONG),
+    "never in train mode again, though it asks for it at first": (("train", *EPOCH, "a", "a", "a"), WRONG),
+    "as it should be": (("train", *EPOCH, "train", *EPOCH), USED),
+    "no validation yet": (("train", "a", "a"), UNSEEN),
+    "on purpose, after each validation": (("train", *EPOCH, "eval", *EPOCH, "eval", *EPOCH), UNSEEN),
+    "on purpose, once and for all": (("train", *EPOCH, "eval", "a", "a", "a", "eval", "check", "a", "a", "a"), UNSEEN),
+    "a backbone alone": (("train", *EPOCH, "train", "part.eval", *EPOCH, "train", "part.eval", "a"), USED),
+    "other weights, in a phase of its own": (("train", *EPOCH, "b", "b", "b"), UNSEEN),
+    "frozen": (("train", *EPOCH, "freeze", "a", "a", "a"), UNSEEN),
+    "in eval mode from the beginning": (("eval", "a", "check", "a", "a"), UNSEEN),
+}
+
+
+@pytest.mark.parametrize("case", MODES)
+def test_eval_mode_is_wrong_only_where_nobody_can_have_meant_it(case):
+    steps, verdict = MODES[case]
+    assert right.trains(Seen(moded(*steps)))[0] == verdict
+
+
 ENDS = {
     "arguments": ("import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('data')\nparser.parse_args()",
                   "It needs arguments"),
@@ -154,6 +235,12 @@ def test_a_script_that_cannot_be_run(monkeypatch, tmp_path, capsys):
     assert said["code"] == 2 and not said["ran"] and ENDS["arguments"][1] in said["ended"] and "data" in said["ended"]
     assert cli.main(["audit", "nobody.py"]) == 2 and "no script nobody.py" in capsys.readouterr().err
     assert cli.main(["audit", "--updates", "3", str(script)]) == 2
+    capsys.readouterr()
+    assert cli.main(["audit", str(script), "--html", "page.html"]) == 2  # it would go to the script, and no page be written
+    said = capsys.readouterr().err
+    assert "dlojz audit --html" in said and f"dlojz audit -- {script} --html page.html" in said
+    script.write_text("parser.add_argument('--html')")
+    audit.refuse_misplaced([str(script), "--html=page.html", "--epochs", "1"])
 
 
 @pytest.mark.parametrize("kind", ["network", "data", "package"])
@@ -162,14 +249,14 @@ def test_says_what_a_script_lacks(kind):
         exec(ENDS[kind][0])
     events = [Event(what="error", line=3, file="a.py", kind=type(caught.value).__name__, message=str(caught.value), step=0,
                     kinds=[one.__name__ for one in type(caught.value).__mro__], frames=["a.py"]), Event(what="end", code=1)]
-    found = audit._audit("a.py", events, 1, "", 9.0, "/own")
+    found = audit._audit("a.py", [events], 1, "", 9.0, "/own")
     assert ENDS[kind][1] in found.ended and "a.py:3" in found.ended and found.code == 2 and not found.findings
 
 
 def test_ends_are_told_apart():
-    assert ENDS["nothing"][1] in audit._audit("a.py", [Event(what="end", code=0)], 0, "", 9.0, "/own").ended
-    assert "9 seconds were over" in audit._audit("a.py", [], None, "", 9.0, "/own").ended
-    assert "code -11" in audit._audit("a.py", [], -11, "", 9.0, "/own").ended
+    assert ENDS["nothing"][1] in audit._audit("a.py", [[Event(what="end", code=0)]], 0, "", 9.0, "/own").ended
+    assert "9 seconds were over" in audit._audit("a.py", [[]], None, "", 9.0, "/own").ended
+    assert "code -11" in audit._audit("a.py", [[]], -11, "", 9.0, "/own").ended
 
 
 def test_its_folder_reads_what_is_there_and_keeps_what_is_written(tmp_path):
@@ -195,5 +282,13 @@ def test_a_page_and_labs_that_exist(tmp_path):
     findings = judge.judge(events)
     assert {one.lab for one in findings} <= set(catalogue.labs())
     assert next(one for one in findings if one.technique == "TF32").verdict == NOT_USED
-    file = audit.Audit("a.py", findings, "It ended.", True, 9, False, []).view().save(tmp_path / "audit.html")
-    assert "could not be seen" in file.read_text() and "2.4" in file.read_text()
+    script = tmp_path / "a.py"
+    script.write_text("import torch\nloss = model(x) < 3\n")
+    findings.append(judge.Finding("mine", WRONG, "seen", 2, str(script), lab="gpu", docs="https://docs.pytorch.org/"))
+    page = audit.Audit("a.py", findings, "It ended.", True, 9, False, []).view().save(tmp_path / "audit.html").read_text()
+    assert "could not be seen" in page and "2.4" in page
+    tf32 = page[page.index("<b>TF32"):].split("</tr>")[0]
+    notebook = notebooks.name_of(catalogue.lab("gpu"))
+    assert f'href="{notebook}"' in tf32 and 'href="https://docs.pytorch.org/docs/stable/notes/cuda.html"' in tf32
+    assert f'href="{script.as_uri()}"' in page and "<code>loss = model(x) &lt; 3</code>" in page
+    assert paths.share("notebooks", notebook).is_file()

@@ -299,3 +299,10 @@ def test_a_notebook_that_is_executed_says_what_went_wrong(here):
     assert said == "after its last cell: left-001 has not ended: let a cell wait for it, `job.wait()`"
     said = notebooks.execute(here, "mine.ipynb", "SOLVED")
     assert said.startswith("cell 2 stops with AssertionError: check('gpu') says NOT_ATTEMPTED, expected SOLVED")
+
+
+def test_a_kernel_that_dies_is_said(here):
+    """As where it is killed for its memory: the proof of a whole course goes on with the next notebook."""
+    killed = notebooks.cell("cell-1", "code", "import os; os.kill(os.getpid(), 9)")
+    (here / "mine.ipynb").write_text(json.dumps({"cells": [killed], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    assert notebooks.execute(here, "mine.ipynb", "SOLVED") == "cell 1: the kernel died; was it killed for its memory?"

@@ -19,7 +19,7 @@ def tried(monkeypatch):
             yield "wrong", "one must be WRONG" if (lab, number) == ("amp", 1) else "", ""
         yield from [("right", "", "")] * 2
 
-    def executed(file, state, site="laptop", within=None):
+    def executed(file, state, site="laptop", within=None, patience=1):
         done.append((file, state, site, within))
         return "cell 3 stops" if "channels_last" in file else ""
 

@@ -266,6 +266,12 @@ def test_a_damaged_file_is_laid_out_anew(here):
 def test_it_is_attempted_when_one_fence_of_one_file_is(here, session):
     outcome = run_check("pair", here, PLENTY, session)
     assert outcome.state == NOT_ATTEMPTED and "The first is pair.mix, line 5 of mix.py" in outcome.message
+    text = (here / "mix.py").read_text()
+    (here / "mix.py").write_text("x = 1\n" + text)
+    outcome = run_check("pair", here, PLENTY, session)
+    assert outcome.state == NOT_ATTEMPTED and "mix.py differs from the kit's, first in line 1, `x = 1`" in str(
+        outcome.message)
+    (here / "mix.py").write_text(text)
     write(here, "pair.count", catalogue.lab("pair").fences["pair.count"].body)
     outcome = run_check("pair", here, PLENTY, session)
     assert outcome.state == WRONG and "the fence pair.mix, line 5 of mix.py" in outcome.message

@@ -1,5 +1,6 @@
 """The lab hpo: its search.py beside Optuna's own, what its figures say, and the numbers that its texts quote."""
 
+import contextlib
 import json
 import math
 import os
@@ -31,12 +32,6 @@ def one_thread():
 @pytest.fixture(scope="module")
 def search():
     return figures.finished()
-
-
-def test_workers_share_the_gpus(search, monkeypatch):
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    assert search.devices_of("cuda", 4) == ["cuda:0", "cuda:1"] and search.devices_of("cuda", 1) == ["cuda:0"]
-    assert search.devices_of("cpu", 4) == ["cpu"]
 
 
 def tried(trial):
@@ -77,7 +72,7 @@ def journal(tmp_path_factory):
 # ------------------------------------------------------------------------------------------------------------ the reference
 def test_halving_decides_as_optunas_pruner_does(search):
     draw, decided = random.Random(0), []
-    study = optuna.create_study(pruner=search.PRUNERS["asha"]())
+    study = optuna.create_study(pruner=search.PRUNERS["asha"](27))
     for _ in range(80):
         trial, quality = study.ask(), draw.random()
         for epoch in range(1, 28):
@@ -90,6 +85,31 @@ def test_halving_decides_as_optunas_pruner_does(search):
                 break
         study.tell(trial, None if mine else quality, optuna.trial.TrialState.PRUNED if mine else None)
     assert 40 < sum(decided) < 80
+
+
+@pytest.mark.parametrize("name", ["none", "median", "asha", "hyperband", "yours"])
+def test_each_pruner_runs_as_many_trials_as_asked_for(search, name, tmp_path):
+    """Good trials come first, so that there is something to be worse than."""
+    def objective(trial):
+        error = 0.3 + trial.number / 100
+        for epoch in range(1, 10):
+            trial.report(error, epoch)
+            if epoch < 9 and trial.should_prune():
+                raise optuna.TrialPruned
+        return error
+
+    found = trials.Search(tmp_path / "search.journal", search.PRUNERS[name](9), search.SAMPLERS["random"])
+    assert found.run(objective, 30) == list(range(30))
+    ends = {"complete": [], "pruned": []}
+    for row in trials.rows(found.study):
+        ends[row["state"]].append(len(row["errors"]))
+    assert set(ends["complete"]) == {9}
+    if name == "none":
+        assert not ends["pruned"]
+    elif name == "hyperband":  # three ladders: rungs from 1, from 3, and none at all
+        assert {1, 3} <= set(ends["pruned"]) and 2 < len(ends["complete"]) < 15
+    else:
+        assert set(ends["pruned"]) == {1} and len(ends["complete"]) == {"median": 5, "asha": 1, "yours": 1}[name]
 
 
 def test_mup_is_the_standard_one_at_its_base_width(search):
@@ -122,6 +142,30 @@ def test_switches(search, capsys):
     with pytest.raises(SystemExit):
         search.arguments(["--workers", "0"])
     assert "--workers" in capsys.readouterr().err
+
+
+def test_workers_do_not_all_sit_on_the_first_gpu(search, monkeypatch, tmp_path):
+    started = []
+
+    class Started:
+        def __init__(self, command):
+            started.append(command[-1])
+
+        def wait(self):
+            return 0
+
+    monkeypatch.setattr(search.torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(search.subprocess, "Popen", Started)
+    monkeypatch.setattr(search.trials, "accounted", lambda journal, *devices: contextlib.nullcontext(started.append(devices)))
+    monkeypatch.setattr(search, "work", lambda args, device: started.append(device) or [])
+    switches = ["--journal", str(tmp_path / "search.journal"), "--device", "cuda", "--workers"]
+    search.main([*switches, "4"])
+    assert started == [("cuda:0", "cuda:1"), "cuda:1", "cuda:0", "cuda:1", "cuda:0"]  # accounted, beside, and this one
+    started.clear()
+    for name, value in {"RANK": 1, "WORLD_SIZE": 2, "LOCAL_RANK": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}.items():
+        monkeypatch.setenv(name, str(value))  # torchrun has started one for each GPU
+    search.main([*switches, "2"])
+    assert started == [("cuda:1",), "cuda:1", "cuda:1"]
 
 
 # ---------------------------------------------------------------------------------------------------------------- figures
@@ -162,9 +206,32 @@ def test_all_figures_have_a_picture_and_a_twin(journal):
         assert "<svg" in view._repr_html_() and len(str(view).split("\n")) > 3
 
 
+def test_pruners_are_compared_on_the_same_trainings(search, monkeypatch):
+    """Curves that never cross: the best of them after one epoch is the best in the end."""
+    draw = random.Random(0)
+    curves = [[0.2 + quality + 0.1 / epoch for epoch in range(1, 10)] for quality in (draw.random() / 2 for _ in range(60))]
+    record = {"rows": [{"errors": dict(enumerate(curve, start=1))} for curve in curves], "machine": {"gpu": "GPU"}, "date": "",
+              "versions": {}}
+    monkeypatch.setattr(figures, "_recorded", lambda part: record)
+    monkeypatch.setattr(figures, "yours", lambda: search)
+    rows = {row[0]: row[1:] for row in (line.split() for line in str(figures.pruners(budget=90, orders=10)).splitlines()[2:7])}
+    assert rows["none"][:3] == ["10.0", "10.0", "90.0"] and rows["yours"] == rows["asha"]
+    for name in ("median", "asha", "hyperband"):
+        assert float(rows[name][0]) > 14 and float(rows[name][1]) < 10 and 90 <= float(rows[name][2]) < 98, rows
+        assert float(rows[name][3]) < float(rows["none"][3])  # who sees more trials finds a better one
+    assert "1.00 after epoch 1, 1.00 after epoch 3" in str(figures.pruners(budget=9, orders=2))
+    with pytest.raises(UsageError, match="budget"):
+        figures.pruners(budget=0)
+
+
 def test_nothing_to_show_yet(tmp_path):
-    for figure in (figures.history, figures.importance, figures.slices, figures.pruned, figures.workers, figures.finalists):
+    every = (figures.history, figures.slices, figures.pruned, figures.workers, figures.finalists)
+    for figure in every:
         assert "No trial yet" in str(figure(tmp_path / "search.journal"))
+    trials.Search(tmp_path / "search.journal").run(lambda trial: 1.0, 2)  # as the stub does
+    for figure in every:
+        assert "2 trials of" in str(said := figure(tmp_path / "search.journal")) and "is `hpo.objective` written" in str(said)
+    assert "0 trials have an error after epoch 3: six are needed" in str(figures.importance(tmp_path / "search.journal", epoch=3))
 
 
 def test_landscapes_have_their_minima():
@@ -213,13 +280,19 @@ def test_what_is_quoted_of_the_record_of_rates():
 def test_what_is_quoted_of_the_record_of_a_search():
     pages = [(paths.PACKAGE.parent / page).read_text() for page in ("notebooks/day4_4_hpo.ipynb", "docs/day4.md")]
     cost, found = str(figures.recorded_search()), str(figures.recorded_finalists())
-    assert "A search takes 19 times the energy" in cost and "120: 34 complete, 86 pruned" in cost and "444, 41% of 1080" in cost
-    assert "19 times the energy" in pages[1] and "444 of 1,080 (41 %)" in pages[1] and "34 complete" in pages[0]
-    winner = re.search(r"trial 74 +0\.3889 +5 +0\.4240 ± 0\.0069 +0\.4306 ± 0\.0084", found)
-    assert winner, found
+    assert "A search takes 17 times the energy" in cost and "120: 34 complete, 86 pruned" in cost and "444, 41% of 1080" in cost
+    assert "17 times the energy" in pages[1] and "444 of 1,080 (41 %)" in pages[1] and "34 complete" in pages[0]
+    assert re.search(r"trial 74 +0\.3889 +5 +0\.4240 ± 0\.0069 +0\.4306 ± 0\.0084", found), found
+    assert re.search(r"trial 108 +0\.3980 +5 +0\.4086 ± 0\.0053 +0\.4117 ± 0\.0055", found), found
     assert "0.424 ± 0.007, and 0.431 ± 0.008 on the test set" in pages[1] and "0.424: 3.5 percentage points more" in pages[0]
-    shared = str(figures.recorded_workers())
-    assert "4 workers do 3.8 times as many" in shared and "3.8 times as" in pages[1]
+    assert "0.409 ± 0.005" in pages[1] and "the third of the search has 0.409" in pages[0]
+
+
+def test_the_page_has_the_table_of_the_pruners(search, monkeypatch):
+    monkeypatch.setattr(figures, "yours", lambda: search)
+    page = (paths.PACKAGE.parent / "docs/day4.md").read_text()
+    for line in str(figures.pruners()).splitlines()[1:-1]:
+        assert f"| {' | '.join(re.split(r' {2,}', line.strip()))} |" in page, line
 
 
 def test_the_space_can_hold_the_answer():

@@ -97,6 +97,17 @@ def test_a_link_is_drawn_with_its_knee(kit, tmp_path):
     assert "Latency 1.00 ms, bandwidth 1 GB/s. Below 1 MB (the knee" in repr(view) and "knee 1 MB" in view._repr_html_()
 
 
+def test_what_is_quoted_of_the_recorded_links(kit):
+    """NVLink beside gloo, in the notebook and on the page."""
+    said = repr(figures.recorded_links())
+    assert "NVLink, nccl, NVIDIA H200              59.6 µs               313 GB/s  18.7 MB         324 GB/s" in said, said
+    assert "gloo, 6 cores                          0.18 ms              2.61 GB/s   463 kB        2.48 GB/s" in said, said
+    for page in ("notebooks/day4_3_parallelism.ipynb", "docs/day4.md"):
+        text = " ".join((paths.PACKAGE.parent / page).read_text().split())
+        assert "324 GB/s with the largest message" in text and "131 times gloo's" in text and "a third of gloo's" in text
+    assert round(324.3 / 2.478) == 131
+
+
 def test_a_layer_inside_a_node_and_between_nodes():
     text = repr(figures.inside(width=8192, tokens=8192, gpus=8))
     assert "NVLink in a node           computing 2.10 ms, sending 1.04 ms" in text  # 24 * 8192**3 / 8 / 784e12; 4 * 7/8 * 134 MB
@@ -121,6 +132,15 @@ def test_schedules_as_they_ran_beside_simulation_and_formula(kit, tmp_path):
         figures.step(run, "GPipe")
 
 
+def test_what_a_way_sends_has_a_row_for_each_direction(tmp_path):
+    one = {"count": 4, "bytes": 200, "largest": 50, "dtype": "float32"}
+    run = a_run(tmp_path, "tensor", {"way": "by hand", "loss": 1e-7, "gradient": 2e-7, "held": 1, "parameters": 2,
+                                     "sent_forward": {"all_reduce": one, "recv": one}, "sent_backward": {}})
+    lines = [line.split() for line in repr(figures.ways(run, "tensor")).splitlines()]
+    assert ["by", "hand", "1.0e-07", "2.0e-07", "50%", "forward", "4", "all-reduce:", "200", "B"] in lines
+    assert ["backward", "nothing"] in lines
+
+
 def test_a_run_without_such_rows_is_refused(tmp_path):
     with pytest.raises(UsageError, match="run-001 has recorded nothing of the part links"):
         rows(a_run(tmp_path, "tensor"), "links")
@@ -131,7 +151,10 @@ def test_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "fresh")
     assert "gpipe: your `simulate` returns nothing yet" in repr(figures.schedules())
     assert "Your `fit` finds nothing yet" in repr(figures.link(a_run(tmp_path, "links", {"bytes": 256, "seconds": 1e-3})))
-    assert "-" in repr(figures.pipelines(a_run(tmp_path / "fresh", "pipeline", pipeline("1F1B", 1))))
+    row = repr(figures.pipelines(a_run(tmp_path / "fresh", "pipeline", pipeline("1F1B", 1)))).splitlines()[2].split()
+    assert row[:6] == ["1F1B", "2", "2", "-", "-", "31%"]
+    assert "NVLink, nccl, NVIDIA H200                    -                      -     -         324 GB/s" in repr(
+        figures.recorded_links())
 
 
 def test_what_is_chosen_for_four_models(kit):

@@ -123,6 +123,20 @@ def test_a_setting_is_named_and_not_the_crash_that_it_leads_to():
     assert both.trouble().saw == "`script.py`, before the first step: torch's setting `default device` is cuda:0"
 
 
+def test_a_model_that_learns_in_eval_mode_comes_before_what_follows_from_it():
+    def run(evaluating, after=0):
+        step = 0 if evaluating else 1
+        return [("model", step, {"training": not evaluating, "evaluating": 9 * evaluating + after}), ("backward", step, {}),
+                ("update", step, {}), ("model", 1, {"training": False, "evaluating": 9})]  # the last one is a validation
+
+    assert pair(run(False), run(False)).trouble() is None
+    both = pair(run(True), run(False))
+    both.same("update", look="its.fence", saw="the optimizer steps after batch 0")
+    assert both.trouble().saw == "`script.py`, step 1: the model is in eval mode while it trains"
+    assert "step 1: 2 of the model's modules are in eval mode" in pair(run(False, 2), run(False)).trouble().saw
+    assert pair(run(False, 2), run(False, 2)).trouble() is None, "as the kit's own"
+
+
 def test_a_run_that_exits_early():
     kits = [("saved", step, {}) for step in (1, 2, 3)]
     assert pair(kits[:2], kits).trouble().saw == "`script.py` exits early, with exit code 0 after 2 steps"

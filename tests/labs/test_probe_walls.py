@@ -40,6 +40,40 @@ def test_only_there(tmp_path):
     assert ran.stdout.split("\n")[:2] == [" ".join(["PermissionError"] * 5 + ["1"]), "kept ['y']"], ran.stderr
 
 
+def test_triton_keeps_its_kernels_where_they_can_be_written(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(walls, "keep_to", lambda folders: asked.append(set(folders)))
+    monkeypatch.setattr(walls, "make_devices", lambda: None)
+    for name in walls.PLACES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for home, made, own in ((None, False, True), (None, True, False), (tmp_path / "scratch", True, True)):
+        if made:
+            (tmp_path / ".triton").mkdir(exist_ok=True)
+        monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
+        if home:
+            monkeypatch.setenv("TRITON_HOME", str(home))
+        walls.stay_inside()
+        place = os.environ.get("TRITON_CACHE_DIR", str(tmp_path / ".triton"))
+        assert (place != str(tmp_path / ".triton")) == own
+        assert any(os.path.commonpath([place, allowed]) == str(allowed) for allowed in asked[-1] if allowed != "/dev")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "chosen"))
+    walls.stay_inside()
+    assert tmp_path / "chosen" in asked[-1]
+
+
+@pytest.mark.parametrize("there, asked", [
+    ((), 0), (("nvidiactl",), 1), (("nvidiactl", "nvidia-uvm"), 0),  # no GPU; not used since the start; used
+])
+def test_the_driver_s_devices_are_made_before_the_wall(tmp_path, monkeypatch, there, asked):
+    calls = []
+    monkeypatch.setattr(walls.subprocess, "run", lambda command, **_: calls.append(command))
+    for name in there:
+        (tmp_path / name).touch()
+    walls.make_devices(tmp_path)
+    assert len(calls) == asked
+
+
 def test_no_wall_where_the_system_has_none(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     assert walls.keep_to([os.curdir]) is False

@@ -113,6 +113,18 @@ def test_another_batch_size_is_on_a_line_through_two():
         bounds.at_batch(step(2), step(2), (2, 2), 256)
 
 
+def test_a_copy_that_one_row_does_not_need_is_no_other_network():
+    rows = [Work("norm", 0.0, 10.0, "float") for _ in range(60)]
+
+    def step(batch, *more):
+        return Step([*rows[:30], *more, Work("copy", 0.0, 8.0 * batch, "float"), *rows[30:]])
+
+    found = bounds.at_batch(step(1), step(2, Work("copy", 0.0, 6.0, "long int")), (1, 2), 10)
+    assert found == step(10, Work("copy", 0.0, 30.0, "long int"))
+    with pytest.raises(UsageError, match="same network"):
+        bounds.at_batch(step(1), step(2, *[Work("copy", 0.0, 6.0, "long int")] * 2), (1, 2), 10)
+
+
 # ------------------------------------------------------------------------------------------------------ the kept numbers
 def kept(part):
     return json.loads((hardware.RESULTS / f"{part}-1x-nvidia-h200.json").read_text())["rows"]

@@ -87,8 +87,14 @@ def test_two_ranks_in_one_file(tmp_path):
     is_untold(verdict, "it holds the operators of 2 processes")
     assert any("holds the work of 2 processes" in note for note in trace.notes)
     is_untold(told(tmp_path, run(launch="") + run(launch="", pid=2), {})[1], "it holds the operators of 2 processes")
-    # In containers both may be process 1.
-    is_untold(told(tmp_path, run(kernel=170) + run(kernel=170, device=1))[1], "it holds the kernels of 2 GPUs")
+    # In containers both may be process 1, and each may have its GPU as number 0.
+    for both, header in ((run(kernel=170) + run(kernel=170, device=1), CARD), (run(kernel=480) + run(kernel=480), CARD),
+                         (run(launch="", ahead=False) * 2, {})):
+        trace, verdict = told(tmp_path, both, header)
+        is_untold(verdict, "4 of its steps are in it twice or more")
+        assert any("holds the work of several processes" in note for note in trace.notes)
+    both = [each for each in run(kernel=170) + run(kernel=170, device=1) if not each["name"].startswith("ProfilerStep")]
+    is_untold(told(tmp_path, both)[1], "it holds the kernels of 2 GPUs")
 
 
 @pytest.mark.parametrize("how, kind", [

@@ -109,6 +109,12 @@ def test_a_band_of_several_seeds():
     assert 'fill-opacity="0.16"' in charts.lines([line]).svg()
 
 
+def test_the_legend_shows_the_cross_that_the_chart_has():
+    html = charts.lines([Line("all", [(1, 2), (2, 3)], marker="x", colour="#112233"), Line("one", [(1, 1)], marker="o")]).html()
+    crosses = re.findall(r'<span style="color: (#\w+)[^>]*>&#215;</span>(\w+)', html)
+    assert crosses == [("#112233", "all")] and re.search(r'background: [^>]*></span>one<', html)
+
+
 def test_lines_on_each_other_are_both_seen():
     same = [(0, 1.0), (1, 2.0), (2, 1.5)]
     svg = charts.lines([Line("a", same), Line("b", same), Line("c", [(0, 0.1), (1, 0.2)])]).svg()

@@ -14,22 +14,31 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from ...system import paths
 from ...system.errors import UsageError
-from ...ui import page
 from ...ui.page import View
 from ..probe.facts import Event, read
-from . import folder, judge
+from ..probe.session import reserved_port
+from . import folder, judge, sheet
+from .seen import WRONG, Finding
 
-UPDATES, SECONDS = 12, 110.0
+UPDATES, SECONDS = 12, 100.0
+GRACE = 5.0  # seconds that other ranks have to end when one has failed
+COMPILED = "compiled"  # the number of the run that compiles
 LAST = 2000  # characters of the script's output that are read for what it lacks
 NETWORK = ("gaierror", "URLError", "ConnectionError", "MaxRetryError", "ConnectTimeout", "ConnectError",
            "LocalEntryNotFoundError", "OfflineModeIsEnabled", "HfHubHTTPError", "NewConnectionError", "ProxyError")
 NETWORK_WORDS = ("huggingface.co", "internet connection", "name resolution", "Connection refused", "Network is unreachable")
+CUDA_WORDS = ("NVIDIA driver", "CUDA-capable", "not compiled with CUDA", "CUDA enabled", "invalid device ordinal", "No CUDA GPUs",
+              "torch.cuda.is_available() is False", "no GPUs found", "NCCL backend")
+OPTIONS = ("--updates", "--seconds", "--ranks", "--pretend", "--json", "--html")
 
 
 @dataclass
@@ -38,7 +47,7 @@ class Audit:
     written outside of the audit's folder."""
 
     script: str
-    findings: list[judge.Finding]
+    findings: list[Finding]
     ended: str
     ran: bool
     updates: int
@@ -48,7 +57,7 @@ class Audit:
     @property
     def code(self) -> int:
         """0: nothing is used wrongly, 1: something is, 2: the script could not be run."""
-        return 2 if not self.ran else int(any(one.verdict == judge.WRONG for one in self.findings))
+        return 2 if not self.ran else int(any(one.verdict == WRONG for one in self.findings))
 
     def json(self) -> str:
         found = {name: value for name, value in vars(self).items() if name != "findings"}
@@ -61,84 +70,123 @@ class Audit:
             said.append("Each pass over a DataLoader was ended early, so that validation and a second epoch could be seen.")
         if self.left:
             said.append(f"The script wrote outside of the audit's folder, and this is still there: {', '.join(self.left)}")
-        head = ["technique", "verdict", "where", "lab"]
-        shown = [one for one in self.findings if one.verdict != judge.NOT_APPLICABLE]
-        rest = ", ".join(one.technique for one in self.findings if one.verdict == judge.NOT_APPLICABLE)
-        cells = [[one.technique, one.verdict, one.place, one.lab] for one in shown]
-        text, html = [title, *said], page.headline(title) + "".join(map(page.quiet, said))
-        for verdict in judge.VERDICTS[:-1]:
-            several = [one for one in shown if one.verdict == verdict and one.evidence != judge.NO_GPU]
-            if several:
-                text += ["", f"{verdict.capitalize()}"]
-                text += [line for one in several for line in (
-                    f"  {one.technique}" + (f"  ({one.place})" if one.place else ""), f"    {one.evidence}",
-                    *([f"    {' '.join(self._more(one))}"] if verdict != judge.USED else []))]
-        if shown:
-            evidence = [(f"{one.technique}: {one.verdict}", " ".join([one.evidence, *self._more(one)[:-1]])) for one in shown]
-            html += page.table_html(head, cells) + page.rows(evidence)
-        if hidden := [one for one in shown if one.evidence == judge.NO_GPU]:
-            text += ["", judge.NO_GPU]
-            text += [f"  {one.technique}{f'  ({one.place})' if one.place else ''}: {' '.join(self._more(one))}" for one in hidden]
-        if rest:
-            text += ["", f"Not applicable: {rest}"]
-            html += page.quiet(f"Not applicable: {rest}")
-        return View(title, "\n".join(text), html)
-
-    @staticmethod
-    def _more(one: judge.Finding) -> list[str]:
-        return [*([f"Where we measured it, it brought {one.brings}."] if one.brings else []), f"Lab: {one.lab}."]
+        return sheet.view(title, said, self.findings)
 
 
-def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDATES, seconds: float = SECONDS) -> Audit:
+def refuse_misplaced(command: Sequence[str]) -> None:
+    """Raises UsageError where an option of the audit comes after the script's name, and the script does not have one so named."""
+    script, text = command[0], ""
+    with contextlib.suppress(OSError):
+        text = Path(script).read_text(errors="replace")
+    for name in (given.split("=")[0] for given in command[1:]):
+        if name in OPTIONS and name not in text:
+            raise UsageError(f"{name} after {script} goes to the script, which does not name it. For the audit, put it before: "
+                             f"dlojz audit {name} … {script}. For the script: dlojz audit -- {' '.join(command)}")
+
+
+def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDATES, seconds: float = SECONDS, ranks: int = 1,
+          pretend: bool = False) -> Audit:
     """Run ``python SCRIPT ARGUMENTS`` until ``updates`` updates of weights, but no longer than ``seconds``; each pass over a
-    DataLoader ends after half of the updates. Raises UsageError where there is no such script."""
+    DataLoader ends after half of the updates. ``ranks``: so many processes, as torchrun would start them on this machine.
+    ``pretend``: the CPU plays a GPU for each. Raises UsageError where there is no such script."""
     path = Path(script).resolve()
     if not path.is_file():
         raise UsageError(f"there is no script {script}")
     if updates < 8:
         raise UsageError(f"--updates {updates}: a pattern shows in 8 updates or more; the default is {UPDATES}")
-    with tempfile.TemporaryDirectory(prefix=folder.PREFIX, ignore_cleanup_errors=True) as own:
+    if not 1 <= ranks <= 8:
+        raise UsageError(f"--ranks {ranks}: 2 show what goes wrong between processes; 8 are the most")
+    with _ended_by_sigterm(), tempfile.TemporaryDirectory(prefix=folder.PREFIX, ignore_cleanup_errors=True) as own:
         own = Path(own).resolve()
         cwd = folder.stand_in(Path.cwd(), own / "above")
         (own / "tmp").mkdir()
-        facts, output = own / "facts.jsonl", own / "output.txt"
         request = {"script": str(path), "shown": str(script), "arguments": list(arguments), "folder": str(cwd), "own": str(own),
-                   "facts": str(facts), "updates": updates, "path": os.environ.get("PYTHONPATH")}
+                   "updates": updates, "path": os.environ.get("PYTHONPATH"), "ranks": ranks,
+                   "gpus": ranks if pretend else 0, "compiled": False}
         environment = os.environ | {"PYTHONPATH": paths.python_path(), "TMPDIR": str(own / "tmp"), "PWD": str(cwd)}
-        status = _run([sys.executable, "-m", f"{__name__}.child", json.dumps(request)], environment, output, seconds)
-        events = read(facts)
-        said = output.read_text(errors="replace")[-LAST:]
-    for event in events:
+        with reserved_port() as port:
+            started = [_start(request, environment | _place(rank, ranks, port), own, rank) for rank in range(ranks)]
+            until = time.monotonic() + seconds
+            first, status = _wait(started, until)
+        facts = [read(own / f"facts-{rank}.jsonl") for rank in range(ranks)]
+        if ranks == 1 and not pretend and status == 0 and any(event.what == "compiled" for event in facts[0]):
+            again = _start(request | {"compiled": True}, environment, own, COMPILED)
+            if _wait([again], until)[1] == 0:
+                facts[0] += read(own / f"facts-{COMPILED}.jsonl")
+        said = (own / f"output-{first}.txt").read_text(errors="replace")[-LAST:]
+    for event in chain(*facts):
         if event.get("file") and Path(event.file).is_absolute() is False:
             event["file"] = os.path.relpath(path.parent / event.file)
-    return _audit(str(script), events, status, said, seconds, str(own))
+    found = _audit(str(script), facts, status, said, seconds, str(own), first)
+    found.ended += " The CPU played its GPUs." if pretend and found.ran else ""
+    return found
 
 
-def _run(command: list[str], environment: dict, output: Path, seconds: float) -> int | None:
-    """Its status; None where time was up. Nothing that it has started is left."""
-    with open(output, "wb") as out:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=environment,
-                                   start_new_session=True)
-        try:
-            return process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
+@contextlib.contextmanager
+def _ended_by_sigterm():
+    """A time limit of CI ends the audit by this signal: then its folder and processes have to go, too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _place(rank: int, ranks: int, port: int) -> dict[str, str]:
+    """What torchrun says to each process that it starts on one machine."""
+    if ranks == 1:
+        return {}
+    numbers = dict.fromkeys(("RANK", "LOCAL_RANK", "ROLE_RANK"), rank) | dict.fromkeys(
+        ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"), ranks)
+    numbers |= {"GROUP_RANK": 0, "GROUP_WORLD_SIZE": 1, "TORCHELASTIC_MAX_RESTARTS": 0, "TORCHELASTIC_RESTART_COUNT": 0,
+                "MASTER_PORT": port, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", 1)}
+    return {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "audit", "ROLE_NAME": "default"} | {
+        name: str(value) for name, value in numbers.items()}
+
+
+def _start(request: dict, environment: dict, own: Path, rank: int | str) -> subprocess.Popen:
+    request = request | {"facts": str(own / f"facts-{rank}.jsonl")}
+    with open(own / f"output-{rank}.txt", "wb") as out:
+        return subprocess.Popen([sys.executable, "-m", f"{__name__}.child", json.dumps(request)], stdin=subprocess.DEVNULL,
+                                stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+
+
+def _wait(started: list[subprocess.Popen], until: float) -> tuple[int, int | None]:
+    """The rank that failed first, else 0, and its status; None where time was up. Nothing that they have started is left."""
+    first = None
+    try:
+        while time.monotonic() < until and any(process.poll() is None for process in started):
+            failed = next((rank for rank, process in enumerate(started) if process.returncode), None)
+            if first is None and failed is not None:
+                first, until = failed, min(until, time.monotonic() + GRACE)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                next(process for process in started if process.returncode is None).wait(min(0.2, until - time.monotonic()))
+        first = next((rank for rank, process in enumerate(started) if process.returncode), 0) if first is None else first
+        return first, started[first].returncode
+    finally:
+        for process in started:
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
-def _audit(script: str, events: list[Event], status: int | None, said: str, seconds: float, own: str) -> Audit:
+def _audit(script: str, facts: list[list[Event]], status: int | None, said: str, seconds: float, own: str,
+           first: int = 0) -> Audit:
+    """``facts`` of each rank; ``first`` is the one that ended with ``status``."""
+    events = facts[first]
     kinds = {event.what for event in events}
     count = sum(event.what == "passed" for event in events)
-    left = sorted({event.path for event in events if event.what == "wrote" and not event.path.startswith(own)
+    left = sorted({event.path for event in chain(*facts) if event.what == "wrote" and not event.path.startswith(own)
                    and os.path.exists(event.path)})
     failed = next((event for event in events if event.what == "error"), None)
     seen = f"after {count} updates" if count else "before its first update"
     ran = count > 2
     if "enough" in kinds:
         ended = f"It was watched for {count} updates, then stopped."
+        ended = ended.replace("It was", f"Its {len(facts)} ranks were") if len(facts) > 1 else ended
     elif failed is not None and "end" in kinds:
         ran, ended = False, f"It stopped {seen}{_where(failed)}: {_lacks(failed)}"
     elif status is None:
@@ -157,7 +205,7 @@ def _audit(script: str, events: list[Event], status: int | None, said: str, seco
                  "script starts. Is there an argument that makes it train, or longer?")
     else:
         ended = f"It ended by itself after {count} updates."
-    return Audit(script, judge.judge(events) if count else [], ended, ran, count, "cut" in kinds, left)
+    return Audit(script, judge.judge(*facts) if count else [], ended, ran, count, "cut" in kinds, left)
 
 
 def _where(event: Event) -> str:
@@ -175,6 +223,8 @@ def _lacks(failed: Event) -> str:
         return f"{said}. It needs a network: download what it wants first, or name local data"
     if "ModuleNotFoundError" in kinds:
         return f"{said}. Install the package into the environment of dlojz, or install dlojz into that of the script"
+    if any(word in failed.message for word in CUDA_WORDS):
+        return f"{said}. With --pretend before the script's name, the CPU plays a GPU for each rank"
     if "FileNotFoundError" in kinds:
         return f"{said}. It needs data that is not there: start the audit where the script runs, or name the data"
     return said

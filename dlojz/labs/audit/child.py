@@ -1,38 +1,57 @@
 """The process that runs the script: as ``python SCRIPT ARGS`` would, with the observers of the probe and one of its own.
+With ranks there are several, each started as torchrun would start it.
 
 ``passed``, piled (how many of the looked-at
                  gradients have, since the last update, been added to what that update had used), cleared (how many were not zero
-                 after the backward pass, and are zero or missing now), training (the model's mode)
+                 after the backward pass, and are zero or missing now)
+``mode``         the script sets a module to training or to eval mode: of (which module), training
 ``back``         a backward pass begins: direct (whether the script itself asks for it, not a library)
 ``scaling``      a call of a gradient scaler, enabled or not: call, enabled, asked (whether it was made to be enabled)
-``clipping``     gradients are clipped, by norm or by value
-``scheduled`` ``stepped``  a learning rate schedule is made, is stepped: kind
+``clipping``     gradients are clipped, by norm or by value: limit
+``scheduled`` ``stepped``  a learning rate schedule is made, is stepped: kind, which (of the optimizers that have
+                 updated something; None: none of these)
 ``read``         a value that belongs to a graph is read by the host: how
 ``cut``          a pass over a loader was ended early
+``kept``         torch.save writes a file: path
 ``wrote``        a file outside of the audit's own folder was opened to be written: path
-``flags``        float32 products, and whether there is a GPU
+``flags``        float32 products, whether there is a GPU, how many gpus, cores, and which GPUs this process may see
+``drawn``        a worker of a loader has fetched one of its first batches: of (which data set), worker, pid, seed (of the pass),
+                 before and after (by source of random numbers, where its stream is), count (how many it had fetched before)
+``carried``      a tensor that a function of torch has made on the host is copied to a GPU: how
+``printed``      numbers with three decimals or more are written to the terminal: numbers, as text
+``captured``     Dynamo has compiled a function, in a run of its own: name
+``recompiled``   it has done so again: name, reason
+``resumed``      it had to leave a function that it compiled, and come back to it: name
 ``enough``       all updates that were asked for have been seen
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import gc
 import inspect
 import json
 import os
+import random
+import re
 import runpy
+import signal
 import sys
+import time
 import traceback
 import weakref
+import zlib
+from pathlib import Path
 
 import torch
 from torch.optim import lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils.data import dataloader
+from torch.utils.data import dataloader, get_worker_info
+from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-from ..probe import observe
+from ..probe import observe, pretend
 from ..probe.log import KIT, Log, error
 from ..probe.modes import Calls, Operations
 from ..probe.observe import told
@@ -40,6 +59,11 @@ from . import folder
 
 OBSERVERS = ("layers", "sampling", "precision", "compiling", "transfers")
 LOOKED_AT = 6  # parameters of an optimizer
+PATIENCE = 10.0  # seconds that a rank waits for the others
+MADE = {getattr(torch, name): name for name in (
+    "zeros", "ones", "full", "rand", "randn", "randint", "arange", "linspace", "eye", "randperm", "normal")}
+FETCHES = 2  # of each worker
+DECIMAL = re.compile(r"(?<![\w.])\d+\.\d{3,}(?![\d.e%])")
 READS = {getattr(torch.Tensor, name): name for name in ("item", "tolist", "__float__", "__bool__", "__format__", "__repr__")}
 
 
@@ -50,9 +74,10 @@ class Mark:
 class Watch:
     """The observer of the audit: it knows optimizers, graphs, scalers and loaders, whoever calls them."""
 
-    def __init__(self, log: Log, updates: int):
-        self.log, self.updates = log, updates
+    def __init__(self, log: Log, updates: int, finish):
+        self.log, self.updates, self.finish = log, updates, finish
         self.number = 0
+        self.made: dict[int, tuple] = {}  # by tensor: a reference to it, and what made it
         self.marks: list[weakref.ref] = []
         self.used: dict[int, tuple] = {}  # by parameter: gradient and version that an update has used
         self.piled: set[int] = set()
@@ -67,14 +92,22 @@ class Watch:
             setattr(torch.amp.GradScaler, name, self.noting_scaler(getattr(torch.amp.GradScaler, name), name))
         torch.amp.GradScaler.__init__ = self.noting_made(torch.amp.GradScaler.__init__)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
-            clip = self.before_it(getattr(torch.nn.utils, name), lambda *_, **__: self.log.note("clipping"))
+            clip = self.before_it(getattr(torch.nn.utils, name), self.clipping)
             setattr(torch.nn.utils, name, clip)
             setattr(torch.nn.utils.clip_grad, name, clip)
         for kind in vars(lr_scheduler).values():
             if inspect.isclass(kind) and "step" in vars(kind):
                 kind.step = self.noting_schedule(kind.step)
+        torch.nn.Module.train = self.noting_mode(torch.nn.Module.train)
+        _MapDatasetFetcher.fetch = self.noting_fetch(_MapDatasetFetcher.fetch)
+        for stream in (sys.stdout, sys.stderr):
+            stream.write = self.before_it(stream.write, self.printed)
         given = dataloader._BaseDataLoaderIter
         given._reset, given.__next__ = self.noting_reset(given._reset), self.noting_next(given.__next__)
+
+    def clipping(self, _, limit=None, *__, **given):
+        limit = next(iter([limit, *given.values()][limit is None:]), None)
+        self.log.note("clipping", limit=float(limit) if isinstance(limit, (int, float)) else None)
 
     @staticmethod
     def before_it(original, look):
@@ -139,8 +172,9 @@ class Watch:
                     "watched": len(several)}
 
     def after(self, optimizer, *_):
-        if self.log.quiet:
-            return
+        if self.log.quiet:  # in a run that is compiled they are only counted
+            self.number += 1
+            return self.finish(0) if self.number >= self.updates else None
         first = id(optimizer) not in self.watched
         if first:
             every = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
@@ -163,17 +197,18 @@ class Watch:
                     for group in optimizer.param_groups]
         self.log.note("passed", number=self.number, which=list(self.watched).index(id(optimizer)), groups=settings,
                       optimizer=type(optimizer).__name__, has_fused="fused" in optimizer.defaults, alive=alive,
-                      passes=max(0, len(self.marks) - 2), training=getattr(self.log.model, "training", None), **was)
+                      passes=max(0, len(self.marks) - 2), **was)
         if enough:
             self.log.note("enough")
-            finish(0)
+            self.finish(0)
 
     def alive(self) -> int:
         return sum(mark() is not None for mark in self.marks[:-2])
 
     def flags(self) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        self.log.note("flags", products=told.float32_products(), gpu=torch.cuda.is_available(), cores=cores)
+        self.log.note("flags", products=told.float32_products(), gpu=torch.cuda.is_available(), cores=cores,
+                      gpus=torch.cuda.device_count(), visible=os.environ.get("CUDA_VISIBLE_DEVICES"))
 
     # ------------------------------------------------------------------------------------------------ scalers, schedules
     def noting_made(self, original):
@@ -199,15 +234,67 @@ class Watch:
             made = hasattr(schedule, "_dlojz_audited")  # the first step is the one of its __init__
             schedule._dlojz_audited = True
             if not self.log.quiet:
-                self.log.note("stepped" if made else "scheduled", kind=type(schedule).__name__)
+                which = {number: place for place, number in enumerate(self.watched)}.get(id(getattr(schedule, "optimizer", None)))
+                self.log.note("stepped" if made else "scheduled", kind=type(schedule).__name__, which=which)
             return result
 
         return step
+
+    def noting_mode(self, original):
+        inside = False  # a module sets those in it
+
+        @functools.wraps(original)
+        def train(module, mode=True):
+            nonlocal inside
+            if inside or self.log.quiet:
+                return original(module, mode)
+            self.log.note("mode", of=id(module), training=bool(mode))
+            inside = True
+            try:
+                return original(module, mode)
+            finally:
+                inside = False
+
+        return train
 
     # ----------------------------------------------------------------------------------------------------- reads, loaders
     def before_call(self, function, args, kwargs):
         if function in READS and args and getattr(args[0], "grad_fn", None) is not None:
             self.log.note("read", how=READS[function])
+
+    def call_within(self, function, args, kwargs, proceed):
+        result = proceed()
+        if function in MADE and isinstance(result, torch.Tensor) and not self.log.quiet:
+            if self.place(result) == "cpu" and self.log.caller()["by"] == "own":
+                self.made[id(result)] = weakref.ref(result), MADE[function]
+        elif function in (torch.Tensor.to, torch.Tensor.cuda) and args and not self.log.quiet:
+            made, how = self.made.pop(id(args[0]), (lambda: None, ""))
+            if made() is args[0] and self.place(result) != "cpu":
+                self.log.note("carried", how=how)
+        return result
+
+    def place(self, tensor) -> str:
+        with self.log.silence():
+            return self.log.place(tensor)
+
+    def printed(self, text) -> None:
+        if isinstance(text, str) and (numbers := DECIMAL.findall(text[:2000])):
+            self.log.note("printed", numbers=numbers[:20])
+
+    def noting_fetch(self, original):
+        @functools.wraps(original)
+        def fetched(fetcher, indices):
+            worker, count = get_worker_info(), getattr(fetcher, "_dlojz_fetched", 0)
+            if worker is None or count >= FETCHES or self.log.quiet:
+                return original(fetcher, indices)
+            fetcher._dlojz_fetched = count + 1
+            before = streams(fetcher.dataset)
+            batch = original(fetcher, indices)
+            self.log.write({"what": "drawn", "of": id(fetcher.dataset), "worker": worker.id, "pid": os.getpid(), "count": count,
+                            "seed": worker.seed - worker.id, "before": before, "after": streams(fetcher.dataset)})
+            return batch
+
+        return fetched
 
     def noting_reset(self, original):
         @functools.wraps(original)
@@ -217,11 +304,19 @@ class Watch:
 
         return reset
 
+    @staticmethod
+    def more(iterator, given: int) -> bool:
+        """Whether a loader has more than it has given."""
+        try:
+            return len(iterator) > given
+        except (TypeError, NotImplementedError):
+            return True
+
     def noting_next(self, original):
         @functools.wraps(original)
         def following(iterator):
             given = getattr(iterator, "_dlojz_given", 0)
-            if given >= self.updates // 2:
+            if given >= self.updates // 2 and self.more(iterator, given):
                 self.log.note("cut")
                 raise StopIteration
             batch = original(iterator)
@@ -231,16 +326,80 @@ class Watch:
         return following
 
 
-def finish(code: int) -> None:
-    """At once: nothing of the script runs after what was asked for, neither its end nor what it has registered for it."""
+def streams(dataset) -> dict[str, int]:
+    """Where each source of random numbers is in its stream: the global ones, and those that the data set or its parts hold."""
+    found = {"torch": torch.get_rng_state(), "random": random.getstate()}
+    if "numpy" in sys.modules:
+        found["numpy"] = sys.modules["numpy"].random.get_state()
+    waiting, seen = [("the data set", dataset)], 0
+    while waiting and seen < 200:
+        (name, each), seen = waiting.pop(0), seen + 1
+        kind = type(each).__name__
+        if kind == "RandomState":
+            found[name] = each.get_state()
+        elif kind == "Generator" and hasattr(each, "bit_generator"):
+            found[name] = each.bit_generator.state
+        elif kind == "Generator" and isinstance(each, torch.Generator):
+            found[name] = each.get_state()
+        elif isinstance(each, random.Random):
+            found[name] = each.getstate()
+        elif isinstance(each, (list, tuple)) and len(each) < 20:
+            waiting += [(name, one) for one in each]
+        elif name.count(".") < 3 and not isinstance(each, type):
+            waiting += [(f"{name}.{key}", one) for key, one in getattr(each, "__dict__", {}).items() if not key.startswith("__")]
+    return {name: zlib.crc32(value.numpy().tobytes() if isinstance(value, torch.Tensor) else
+                             b"".join(getattr(part, "tobytes", repr(part).encode)() for part in value)
+                             if isinstance(value, tuple) else repr(value).encode()) for name, value in found.items()}
+
+
+def finish(code: int, own: str = "", ranks: int = 1) -> None:
+    """At once: nothing of the script runs after what was asked for, neither its end nor what it has registered for it. A rank
+    waits for those that may still read what it sent."""
+    if ranks > 1:
+        Path(own, f"rank-{os.environ['RANK']}").touch()
+        until = time.monotonic() + PATIENCE
+        while len(list(Path(own).glob("rank-*"))) < ranks and time.monotonic() < until:
+            time.sleep(0.05)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
     os._exit(code)
 
 
+def compiled(log: Log, request: dict) -> None:
+    """Run it once more, compiled: nothing but what Dynamo makes of it is noted then, for it leaves alone what others watch."""
+    import torch._dynamo.utils
+
+    make = torch.compile
+    torch.compile = lambda *args, **options: make(*args, **options | {"backend": "eager", "mode": None, "options": None})
+    in_place = torch.nn.Module.compile
+    torch.nn.Module.compile = lambda module, *args, **options: in_place(module, backend="eager")
+
+    def ends(code: int) -> None:
+        for each in torch._dynamo.utils.get_compilation_metrics():
+            number, reason = str(each.compile_id).split("/")[-1], getattr(each, "recompile_reason", None)
+            file = each.co_filename or ""
+            place = {"file": log.name(file) if log.is_own(file) else file}
+            if resumed := re.fullmatch(r"torch_dynamo_resume_in_(.+)_at_(\d+)", each.co_name or ""):
+                log.write({"what": "resumed", "line": int(resumed[2]), "name": resumed[1], **place})
+            elif number != "0" and reason:
+                log.write({"what": "recompiled", "line": each.co_firstlineno, "name": each.co_name, **place,
+                           "reason": re.split(r" {2,}|\n", reason.split(": ", 1)[-1])[0].strip()})
+            log.write({"what": "captured", "name": each.co_name})
+        finish(code)
+
+    log.quiet = True
+    Watch(log, request["updates"], ends).install()
+    folder.guard(request["own"], lambda path: None)
+    with contextlib.suppress(BaseException):
+        runpy.run_path(request["script"], run_name="__main__")
+    ends(0)
+
+
 def main() -> None:
     request = json.loads(sys.argv[1])
+    with contextlib.suppress(Exception):  # Linux: end with the audit, however that ends
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
     script, cwd = request["script"], request["folder"]
     log = Log(request["facts"], script, os.path.dirname(script), os.path.dirname(torch.__file__))
     log.place = lambda tensor: str(tensor.device)
@@ -251,12 +410,25 @@ def main() -> None:
         del os.environ["PYTHONPATH"]
     else:
         os.environ["PYTHONPATH"] = request["path"]
-    watchers = [*(observe.load(name)(log, {"marks": False}) for name in OBSERVERS), Watch(log, request["updates"])]
+    if request["compiled"]:
+        return compiled(log, request)
+    ranks, gpus = request["ranks"], request["gpus"]
+    options = {"marks": "inputs" if ranks > 1 else False, "gpus": gpus, "wait": False}
+    names = [*OBSERVERS, *(["collectives"] if ranks > 1 else [])]
+    ends = functools.partial(finish, own=request["own"], ranks=ranks)
+    watchers = [*(observe.load(name)(log, options) for name in names), Watch(log, request["updates"], ends)]
+    if gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        watchers.append(pretend.Observer(log, gpus))
     for each in watchers:
         each.install()
-    save = torch.save
-    torch.save = Watch.before_it(save, lambda _, file=None, *__, **___: isinstance(file, (str, os.PathLike))
-                                 and folder.own(file, request["own"]))
+
+    def saving(_, file=None, *__, **___):
+        if isinstance(file, (str, os.PathLike)):
+            folder.own(file, request["own"])
+            log.note("kept", path=os.path.realpath(file))
+
+    torch.save = Watch.before_it(torch.save, saving)
     folder.guard(request["own"], lambda path: log.note("wrote", path=path))
     code = 1
     try:

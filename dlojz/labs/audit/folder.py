@@ -60,9 +60,9 @@ def own(path, root: str) -> None:
     """A link in ``root`` that is about to be written to becomes a file of its own, with what it had."""
     path = os.path.abspath(os.fsdecode(path))
     if path.startswith(root + os.sep) and os.path.islink(path) and os.path.isfile(path):
-        source = os.path.realpath(path)
-        os.unlink(path)
-        shutil.copy2(source, path)
+        copy = f"{path}.{os.getpid()}"  # another rank may do the same
+        shutil.copy2(path, copy)
+        os.replace(copy, path)
 
 
 def guard(root: str, wrote: Callable[[str], None]) -> None:

@@ -18,7 +18,7 @@ DRAW = {
     "what is drawn of an image": "lam, x and y are independent"}
 SOFT = "{kits}: 1 - smoothing for the image's class and smoothing / classes for each; zeros where the image could not be read"
 CUTMIX = {
-    IMAGES: "in the box it is the partner as it came in, outside of it the image itself: {kits}",
+    IMAGES: "in the box it is the partner unchanged, outside of it the image itself: {kits}",
     LABELS: "the partner's label weighs as much as the pixels that came from it: {kits}",
     "inputs": "the batch that goes in stays as it is: other images still need it",
     "time": "as many operations for 512 images as for two: no loop over images"}

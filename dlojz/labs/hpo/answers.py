@@ -48,18 +48,6 @@ one = {"params": [layers[0].weight] + [layer.bias for layer in layers], "lr": lr
 return [one, {"params": [layer.weight for layer in layers[1:]], "lr": lr * scale}]
 # <<< hpo.mup
 
-# right: the study's own idea of the best, numpy for the mean
-# >>> hpo.best
-values = {trial.value: trial for trial in found if trial.state is optuna.trial.TrialState.COMPLETE}
-return values[min(values)]
-# <<< hpo.best
-# >>> hpo.confirm
-import numpy
-
-scores = numpy.array([[score(each, seed) for each in configurations] for seed in seeds])
-return scores.mean(0).argmin(), list(scores.mean(0)), list(scores.std(0, ddof=1) / numpy.sqrt(len(seeds)))
-# <<< hpo.confirm
-
 # wrong: chosen by the test set · expect: the set to judge by is test.*validation: who chooses by the test set.*the fence hpo.objective
 # >>> hpo.objective
 configuration = suggest(trial)
@@ -109,64 +97,15 @@ for epoch, found in enumerate(fit(configuration, data.train, data.validation, tr
 return found
 # <<< hpo.objective
 
-# wrong: learning rates on a linear scale · expect: lr is from 0.0001 to 1, linear.*search by ratios.*the fence hpo.space
-# >>> hpo.space
-configuration = {"optimizer": trial.suggest_categorical("optimizer", ["sgd", "adamw"]), "lr": trial.suggest_float("lr", 1e-4, 1)}
-if configuration["optimizer"] == "sgd":
-    configuration["momentum"] = trial.suggest_float("momentum", 0, 0.99)
-else:
-    configuration["decay"] = trial.suggest_float("decay", 1e-3, 1, log=True)
-return configuration | {"width": trial.suggest_categorical("width", list(WIDTHS)), "dropout": trial.suggest_float("dropout", 0, 0.5)}
-# <<< hpo.space
-
-# wrong: a pruned trial returns its error · expect: pruned after 2 of 4 epochs: .*the end is returns 0.8.*TrialPruned
-# >>> hpo.objective
-configuration = suggest(trial)
-for epoch, found in enumerate(fit(configuration, data.train, data.validation, trial.number, epochs), start=1):
-    trial.report(found, epoch)
-    if epoch < epochs and trial.should_prune():
-        return found
-return found
-# <<< hpo.objective
-
 # wrong: the luckiest seed wins · expect: the choice is number 0.*the smallest mean: number 1.*the fence hpo.confirm
 # >>> hpo.confirm
 scores = torch.tensor([[score(configuration, seed) for seed in seeds] for configuration in configurations], dtype=torch.float64)
 return int(scores.min(1).values.argmin()), scores.mean(1).tolist(), (scores.std(1) / len(seeds) ** 0.5).tolist()
 # <<< hpo.confirm
 
-# wrong: the best epoch in place of the last · expect: 3 epochs, none pruned: .*the end is returns 0.3.*returns 0.4
-# >>> hpo.objective
-best = 1.0
-for epoch, found in enumerate(fit(suggest(trial), data.train, data.validation, trial.number, epochs), start=1):
-    trial.report(found, epoch)
-    best = min(best, found)
-    if epoch < epochs and trial.should_prune():
-        raise optuna.TrialPruned
-return best
-# <<< hpo.objective
-
-# wrong: asked for both optimizers · expect: what else is asked is decay.*nothing: what the other optimizer needs
-# >>> hpo.space
-return {"optimizer": trial.suggest_categorical("optimizer", ["sgd", "adamw"]), "lr": trial.suggest_float("lr", 1e-4, 1, log=True),
-        "momentum": trial.suggest_float("momentum", 0, 0.99), "decay": trial.suggest_float("decay", 1e-3, 1, log=True),
-        "width": trial.suggest_categorical("width", list(WIDTHS)), "dropout": trial.suggest_float("dropout", 0, 0.5)}
-# <<< hpo.space
-
 # wrong: pruned between the rungs, too · expect: epoch 2, which is no rung.*stop.*continue.*the fence hpo.halving
 # >>> hpo.halving
 reached = sorted([found, *(errors[epoch] for errors in others if epoch in errors)])
-return found > reached[max(1, len(reached) // eta) - 1]
-# <<< hpo.halving
-
-# wrong: trials that are not there yet are compared by their last error · expect: reached by two of five others, better than both.*stop
-# >>> hpo.halving
-rung = 1
-while rung < epoch:
-    rung *= eta
-if rung != epoch:
-    return False
-reached = sorted([found, *(errors[min(epoch, max(errors))] for errors in others)])
 return found > reached[max(1, len(reached) // eta) - 1]
 # <<< hpo.halving
 
@@ -176,14 +115,4 @@ times = layers[-1].in_features / base
 with torch.no_grad():
     layers[-1].weight /= times ** 0.5
 return [{"params": [layer.bias for layer in layers], "lr": lr}, {"params": [layer.weight for layer in layers], "lr": lr / times}]
-# <<< hpo.mup
-
-# wrong: by the square root of the width · expect: the second group's rate is 0.0707.*lr x base / width: 0.05
-# >>> hpo.mup
-first, *hidden, last = layers
-times = last.in_features / base
-with torch.no_grad():
-    last.weight /= times ** 0.5
-narrow = [first.weight, *(layer.bias for layer in layers)]
-return [{"params": narrow, "lr": lr}, {"params": [layer.weight for layer in (*hidden, last)], "lr": lr / times ** 0.5}]
 # <<< hpo.mup

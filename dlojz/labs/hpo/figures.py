@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import json
 import math
 import os
 import random
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...system import paths, sites, workspace
+from ...system.errors import UsageError
 from ...training import trials
 from ...ui import charts, tables
 from ...ui.charts import Lane, Line, Point, Span
@@ -65,6 +66,19 @@ def yours():
     return _loaded(workspace.find() / "search.py")
 
 
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """These matrices are too small for more."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _loaded(file: Path):
     spec = importlib.util.spec_from_file_location(f"search_of_{file.parent.name}", file)
     module = importlib.util.module_from_spec(spec)
@@ -79,8 +93,13 @@ def _view(title: str, chart, head: Sequence[str] = (), rows: Sequence[Sequence[s
                 + (table_html(head, rows) if rows else "") + (quiet(note) if note else ""))
 
 
-def _empty(job) -> View:
-    return _view(f"No trial yet: {getattr(job, 'run', job)} has no journal with a finished trial", None)
+def _empty(job, wanted: str = "an error") -> View:
+    """What a figure says that has nothing to show. ``wanted``: what no trial has."""
+    study = _study(job)
+    over = sum(one.state.is_finished() for one in study.get_trials(deepcopy=False)) if study else 0
+    run = getattr(job, "run", job)
+    return _view(f"{over} trials of {run} are over, and none has reported {wanted}: is `hpo.objective` written?" if over else
+                 f"No trial yet: {run} has no journal with a finished trial", None)
 
 
 def _study(job):
@@ -178,19 +197,7 @@ def history(job) -> View:
     rows = _rows(job)
     if not rows:
         return _empty(job)
-    series, best, low = [], [], math.inf
-    for state, marker in (("complete", "o"), ("pruned", "x")):
-        there = [row for row in rows if row["state"] == state]
-        tips = [f"trial {row['number']}: {row['value']:.3f} after {len(row['errors'])} epochs" for row in there]
-        series.append(Line(state, [(row["number"], row["value"]) for row in there], COLOURS[state], marker=marker, width=0,
-                           tips=tips))
-    for row in rows:
-        if row["state"] == "complete" and row["value"] < low:
-            low = row["value"]
-        if low < math.inf:
-            best.append((row["number"], low))
-    series.append(Line("the best so far", best, GREEN))
-    chart = charts.lines(series, x="trial", y="validation error", whole=True, y_range=_around(rows))
+    chart = _by_number(rows)
     counts = ", ".join(f"{sum(row['state'] == state for row in rows)} {state}" for state in COLOURS
                        if any(row["state"] == state for row in rows))
     found = _best(rows)
@@ -200,6 +207,21 @@ def history(job) -> View:
     if found:
         note += f" The best is trial {found['number']}, {found['value']:.3f}: {said(found['params'])}."
     return _view("What the search has found", chart, note=note)
+
+
+def _by_number(rows: list[dict]):
+    series, best, low = [], [], math.inf
+    for state, marker in (("complete", "o"), ("pruned", "x")):
+        there = [row for row in rows if row["state"] == state]
+        tips = [f"trial {row['number']}: {row['value']:.3f} after {len(row['errors'])} epochs" for row in there]
+        series.append(Line(state, [(row["number"], row["value"]) for row in there], COLOURS[state], marker=marker, width=0,
+                           tips=tips))
+    for row in rows:
+        low = min(low, row["value"]) if row["state"] == "complete" else low
+        if low < math.inf:
+            best.append((row["number"], low))
+    series.append(Line("the best so far", best, GREEN))
+    return charts.lines(series, x="trial", y="validation error", whole=True, y_range=_around(rows))
 
 
 def _around(rows: list[dict]) -> tuple[float, float]:
@@ -217,7 +239,7 @@ def importance(job, epoch: int = 1) -> View:
     """What fraction of the variance of the errors after ``epoch`` epochs the groups of each parameter explain."""
     rows = [row for row in _rows(job) if str(epoch) in row["errors"]]
     if len(rows) < 6:
-        return _empty(job)
+        return _view(f"{len(rows)} trials have an error after epoch {epoch}: six are needed", None)
     bars = []
     given = {name: rows for name in dict.fromkeys(name for row in rows for name in row["params"])}
     for optimizer in ("sgd", "adamw"):  # whose good rates have nothing to do with each other
@@ -261,11 +283,8 @@ def slices(job) -> View:
     rows = [row for row in _rows(job) if row["state"] in ("complete", "pruned")]
     if not rows:
         return _empty(job)
-    panels, cells, best = [], [], _best(rows)
-    ahead = sorted(rows, key=lambda row: row["value"])[: max(3, len(rows) // 5)]
+    panels, best = [], _best(rows)
     for name in (name for name in RANGES if any(name in row["params"] for row in rows)):
-        tried, good = ([row["params"][name] for row in some if name in row["params"]] for some in (rows, ahead))
-        cells.append([name, *(f"{min(some):.2g} to {max(some):.2g}" if some else "" for some in (tried, good))])
         series = [Line(state, [(row["params"][name], row["value"]) for row in rows if name in row["params"]
                                and row["state"] == state], COLOURS[state], marker=marker, width=0)
                   for state, marker in (("complete", "o"), ("pruned", "x"))]
@@ -277,8 +296,7 @@ def slices(job) -> View:
         note = f"The best: {said(best['params'])}. " + (
             f"At an end of its range: {', '.join(at)}. The answer may be outside: widen the space." if at else
             "None of its values is at an end of its range.")
-    return _view("Validation error against each parameter", charts.grid(*panels, columns=2),
-                 ["", "tried", f"in the {len(ahead)} trials with the smallest errors"], cells, note, twin=False)
+    return _view("Validation error against each parameter", charts.grid(*panels, columns=2), note=note)
 
 
 def at_edge(name: str, value) -> str:
@@ -375,9 +393,9 @@ def killed(count: int = 8) -> View:
                 if len(held) > 1 and held[-1]["state"] == "running":
                     break
                 time.sleep(0.05)
-            mine = _owner_of_first(journal)
-            victim = next(process for process in both if process.pid == mine)
-            victim.send_signal(signal.SIGKILL)
+            claims = [claim for one in trials.Search(journal).study.trials for claim in trials.attempts(one.user_attrs)]
+            first = min(claims, key=lambda claim: claim["at"])["process"]["pid"]
+            next(process for process in both if process.pid == first).kill()
             for process in both:
                 process.wait(120)
         finally:
@@ -388,25 +406,17 @@ def killed(count: int = 8) -> View:
     return _timeline(rows, f"{len(rows)} of {count} trials, although worker 1 was killed (kill -9)")
 
 
-def _owner_of_first(journal: Path) -> int:
-    """The pid of worker 1, who took the first trial."""
-    claims = [claim for one in trials.Search(journal).study.trials for claim in trials.attempts(one.user_attrs)]
-    return min(claims, key=lambda claim: claim["at"])["process"]["pid"]
-
-
 # ------------------------------------------------------------------------------------------------------------- finalists
 def finalists(job) -> View:
     """The best trials of a search, each trained anew with new seeds, by your `confirm`; then the chosen one on the test set."""
     rows = sorted((row for row in _rows(job) if row["state"] == "complete"), key=lambda row: row["value"])
     if not rows:
-        return _empty(job)
+        return _empty(job, "the error of its last epoch")
     import torch
 
     size, mine, kit = sized(), yours(), finished()
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        data = kit.load("cuda" if torch.cuda.is_available() else "cpu", _images(size))
+    with _one_thread():
+        data = kit.load("cuda" if torch.cuda.is_available() else "cpu", [500, 300, 300] if "--images" in size.run else None)
         rows = rows[: size.finalists]
         seeds = [1001 + number for number in range(size.seeds)]
         nets: dict = {}
@@ -418,8 +428,6 @@ def finalists(job) -> View:
 
         place, means, errors = mine.confirm([row["params"] for row in rows], score, seeds)
         test = [kit.error(net, data.test) for net in nets.get(said(rows[place]["params"]), [])]
-    finally:
-        torch.set_num_threads(before)
     cells = [[("→ " if at == place else "") + f"trial {row['number']}", f"{row['value']:.3f}", f"{mean:.3f} ± {error:.3f}",
               said(row["params"])] for at, (row, mean, error) in enumerate(zip(rows, means, errors))]
     note = f"± is the standard error of {len(seeds)} seeds. "
@@ -428,23 +436,15 @@ def finalists(job) -> View:
     return _view("Finalists with new seeds", None, ["trial", "in the search", "validation error", "configuration"], cells, note)
 
 
-def _images(size: Sized) -> list[int] | None:
-    return [500, 300, 300] if "--images" in size.run else None
-
-
 # ------------------------------------------------------------------------------------------------------------ what transfers
 def transfer() -> View:
     """Loss against the learning rate at three widths, standard and by your `mup`, measured here."""
     import torch
 
     size, mine = sized(), yours()
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with _one_thread():
         data = finished().load("cuda" if torch.cuda.is_available() else "cpu", [size.images, 100, 100])
-        rows = list(mine.transfer(data, rates=RATES[2::2] if size.images < 2_000 else RATES[1::1], epochs=size.epochs))
-    finally:
-        torch.set_num_threads(before)
+        rows = list(mine.transfer(data, rates=RATES[2::2] if size.images < 2_000 else RATES[1:], epochs=size.epochs))
     return _transfer(rows, f"{size.images:,} images, {size.epochs} epochs, on this machine")
 
 
@@ -478,48 +478,40 @@ def lowest(points: Sequence[tuple[float, float]]) -> float:
 
 
 # -------------------------------------------------------------------------------------------------------------- recorded
-@functools.lru_cache(maxsize=4)
-def _recorded(part: str) -> dict | None:
-    found = [json.loads(file.read_text(encoding="utf-8"))
-             for file in sorted(paths.share("docs", "results").glob(f"hpo_{part}-1x-*.json"))]
-    return found[0] if found else None
-
-
-def _not_there(part: str) -> View:
-    return _view(f"docs/results has no record hpo_{part}: python -m dlojz.benchmarks.searching {part} measures it", None)
+def _recorded(part: str) -> dict:
+    found = sorted(paths.share("docs", "results").glob(f"hpo_{part}-*.json"))  # with one GPU first
+    if not found:
+        raise UsageError(f"docs/results has no record hpo_{part}: python -m dlojz.benchmarks.searching {part} measures it")
+    return json.loads(found[0].read_text(encoding="utf-8"))
 
 
 def _where(found: dict) -> str:
     on = found["machine"].get("gpu") or found["machine"].get("cpu")
-    return f"recorded on one {on}, torch {found['versions'].get('torch')}, {found['date']}"
+    count = found.get("gpus", 1)
+    return f"recorded on {'one' if count == 1 else count} {on}, torch {found['versions'].get('torch')}, {found['date']}"
 
 
 def recorded_transfer() -> View:
     """As `transfer`, for wider networks."""
     found = _recorded("transfer")
-    return _transfer(found["rows"], _where(found)) if found else _not_there("transfer")
+    return _transfer(found["rows"], _where(found))
 
 
 def recorded_search() -> View:
     """What a search has cost, by its record: time of the GPU, energy, epochs; beside what one training of its best costs."""
     found, after = _recorded("search"), _recorded("confirm")
-    if not found or not after:
-        return _not_there("search")
     *rows, whole = found["rows"]
     best = _best(rows)
     one = [row for row in after["rows"] if row["number"] == best["number"]]
-    seconds, joules = (sum(row[key] for row in one) / len(one) for key in ("seconds", "joules"))
+    seconds, joules = (statistics.median(row[key] for row in one) for key in ("seconds", "joules"))
     states = [row["state"] for row in rows]
     full = len(rows) * max(len(row["errors"]) for row in rows)
     cells = [["trials", f"{len(rows)}: {', '.join(f'{states.count(each)} {each}' for each in sorted(set(states)))}", "1"],
              ["epochs", f"{whole['epochs']}, {whole['epochs'] / full:.0%} of {full}", str(len(best["errors"]))],
              ["seconds of the GPU", f"{whole['gpu_seconds']:.0f} ({whole['gpu_seconds'] / 3600:.3f} hours)", f"{seconds:.1f}"],
              ["energy", f"{whole['joules'] / 1000:.1f} kJ", f"{joules / 1000:.2f} kJ"]]
-    series = [Line(state, [(row["number"], row["value"]) for row in rows if row["state"] == state], COLOURS[state],
-                   marker=marker, width=0) for state, marker in (("complete", "o"), ("pruned", "x"))]
-    chart = charts.lines(series, x="trial", y="validation error", whole=True, y_range=_around(rows))
-    times = whole["joules"] / joules
-    return _view(f"A search takes {times:.0f} times the energy of one training of what it finds: {_where(found)}", chart,
+    title = f"A search takes {whole['joules'] / joules:.0f} times the energy of one training of what it finds: {_where(found)}"
+    return _view(title, _by_number(rows),
                  ["", f"the search, {whole['workers']} workers", "the best, trained once"], cells,
                  f"The best: trial {best['number']}, {best['value']:.4f} in the search: {said(best['params'])}.")
 
@@ -527,8 +519,6 @@ def recorded_search() -> View:
 def recorded_finalists() -> View:
     """The best of that search with new seeds, on validation and test."""
     found = _recorded("confirm")
-    if not found:
-        return _not_there("confirm")
     cells = []
     for number in dict.fromkeys(row["number"] for row in found["rows"]):
         there = [row for row in found["rows"] if row["number"] == number]
@@ -548,30 +538,63 @@ def _mean(values: list[float]) -> str:
 
 
 def recorded_workers() -> View:
-    """Whether workers that share a GPU slow each other; and what the first epochs of a trial say of the last."""
-    found, after = _recorded("search"), _recorded("confirm")
-    if not found or not after:
-        return _not_there("search")
-    *rows, whole = found["rows"]
-    complete = [row for row in rows if row["state"] == "complete"]
-    last = max(complete[0]["errors"], key=int)
-    count, alone = whole["workers"], statistics.median(row["seconds"] for row in after["rows"])
-    shared = statistics.median(row["end"] - row["begin"] for row in complete)
-    bars = [charts.Bar("alone on the GPU", alone), charts.Bar(f"beside {count - 1} others", shared)]
-    cells = [[epoch, f"{rank([row['errors'][epoch] for row in complete], [row['errors'][last] for row in complete]):.2f}"]
-             for epoch in ("1", "3") if epoch != last]
-    return _view(f"Seconds of a training of {last} epochs: {_where(found)}", charts.bars(bars, unit="s"),
-                 ["after epoch", f"rank correlation with epoch {last}, of the {len(complete)} complete trials"], cells,
-                 f"{count} workers do {count * alone / shared:.1f} times as many trainings per second as one. A correlation is "
-                 "of the trials that were kept, whose early errors are alike; what was thrown out has no last epoch to compare.")
+    """The same random trainings by several workers, on one GPU and on two."""
+    try:
+        found = _recorded("workers")
+    except UsageError as error:
+        return _view(f"Not measured yet: {error}", None)
+    rows = sorted(found["rows"], key=lambda row: (row["gpus"], row["workers"]))
+    cells = [[str(row["gpus"]), str(row["workers"]), f"{row['training']:.2f} s", f"{row['workers'] / row['training']:.2f}",
+              "-" if row["joules"] is None else f"{row['joules'] / row['trials']:.0f} J"] for row in rows]
+    bars = [charts.Bar(f"{row['workers']} workers on {row['gpus']} GPU{'s'[: row['gpus'] - 1]}", row["workers"] / row["training"])
+            for row in rows]
+    return _view(f"Trainings per second: {_where(found)}", charts.bars(bars, say=lambda value: f"{value:.2f}"),
+                 ["GPUs", "workers", "a training takes", "trainings per second", "energy of a training"], cells,
+                 "The median of a training, without the first one of each worker, which loads kernels. Energy: of all GPUs, with "
+                 "the start of the workers.", twin=False)
+
+
+# ---------------------------------------------------------------------------------------------------------- which pruner
+@tables.numbers(budget=(9, 2000), orders=(2, 100))
+def pruners(budget: int = 90, orders: int = 20) -> View:
+    """Recorded trainings in the same random orders, stopped by each pruner of your search.py, for ``budget`` epochs in all."""
+    found = _recorded("curves")
+    curves = [list(row["errors"].values()) for row in found["rows"]]
+    cells, last = [], len(curves[0])
+    for name, make in yours().PRUNERS.items():
+        tried = [_replayed(curves, make(last), budget, seed) for seed in range(orders)]
+        begun, complete, spent = (statistics.mean(one[at] for one in tried) for at in range(3))
+        cells.append([name, f"{begun:.1f}", f"{complete:.1f}", f"{spent:.1f}", _mean([one[3] for one in tried])])
+    ends = [curve[-1] for curve in curves]
+    ranks = [f"{rank([curve[epoch - 1] for curve in curves], ends):.2f} after epoch {epoch}" for epoch in (1, 3) if epoch < last]
+    return _view(f"{budget} epochs for each pruner: {_where(found)}", None,
+                 ["pruner", "trials begun", "complete", "epochs", f"the best one's error, mean of {orders} orders"], cells,
+                 f"{len(curves)} random trainings of {last} epochs; the best of all ends at {min(ends):.4f}. The budget cuts "
+                 f"off no trial that has begun. Rank correlation of the errors with the last ones: {', '.join(ranks)}.")
+
+
+def _replayed(curves: list[list[float]], pruner, budget: int, seed: int) -> tuple[int, int, int, float]:
+    """Trials begun, complete ones, epochs, and the smallest error of a complete one (1 without any)."""
+    optuna = trials.library()
+    study = optuna.create_study(pruner=pruner, study_name=f"order {seed}")  # Hyperband's groups depend on the name
+    begun, ends, spent = 0, [], 0
+    for curve in random.Random(seed).sample(curves, len(curves)):
+        if spent >= budget:
+            break
+        trial, begun = study.ask(), begun + 1
+        for epoch, error in enumerate(curve, start=1):
+            trial.report(error, epoch)
+            spent += 1
+            if epoch < len(curve) and trial.should_prune():
+                study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+                break
+        else:
+            study.tell(trial, error)
+            ends.append(error)
+    return begun, len(ends), spent, min(ends, default=1.0)
 
 
 def rank(one: Sequence[float], other: Sequence[float]) -> float:
     """Spearman's rank correlation; equal values share the mean of their places."""
-    def places(values):
-        return [sum(each < value for each in values) + (sum(each == value for each in values) - 1) / 2 for value in values]
-
-    a, b = places(one), places(other)
-    middle = (len(a) - 1) / 2
-    across = sum((x - middle) * (y - middle) for x, y in zip(a, b))
-    return across / math.sqrt(sum((x - middle) ** 2 for x in a) * sum((y - middle) ** 2 for y in b))
+    return statistics.correlation(*([sum((each < value) + (each == value) / 2 for each in values) for value in values]
+                                    for values in (one, other)))

@@ -1,15 +1,4 @@
 # right: written in a different way
-# >>> parallelism.fit
-n = len(sizes)
-w = [1 / took**2 for took in seconds]
-a = sum(w)
-b = sum(one * size for one, size in zip(w, sizes))
-c = sum(one * size**2 for one, size in zip(w, sizes))
-p = sum(one * took for one, took in zip(w, seconds))
-q = sum(one * size * took for one, size, took in zip(w, sizes, seconds))
-determinant = a * c - b * b
-return (p * c - q * b) / determinant, determinant / (a * q - b * p)
-# <<< parallelism.fit
 # >>> parallelism.sums
 class Copied(torch.autograd.Function):
     @staticmethod
@@ -49,23 +38,6 @@ with torch.no_grad():
 hidden = F.gelu(Copied.apply(x, self.group) @ self.up.T + self.up_bias)
 return Summed.apply(hidden @ self.down.T, self.group) + self.bias
 # <<< parallelism.forward
-# >>> parallelism.simulate
-done, at = {}, [0] * len(orders)
-while any(place < len(order) for place, order in zip(at, orders)):
-    ready = []
-    for device, order in enumerate(orders):
-        before = needs(order[at[device]], stages) if at[device] < len(order) else [None]
-        if all(action in done for action in before):
-            own = [order[at[device] - 1]] if at[device] else []
-            ready.append((max([0.0, *(done[action][1] for action in own + before)]), device))
-    if not ready:
-        raise ValueError("no device can go on")
-    begin, device = min(ready)
-    action = orders[device][at[device]]
-    done[action] = (begin, begin + seconds[action[0]])
-    at[device] += 1
-return done
-# <<< parallelism.simulate
 
 # right: in two passes
 # >>> parallelism.one_f_one_b
@@ -149,68 +121,6 @@ x = F.gelu(F.linear(x, self.up, self.up_bias))
 return Summed.apply(F.linear(x, self.down), self.group) + self.bias
 # <<< parallelism.forward
 
-# wrong: summed in both directions · expect: `Summed` of 1 on rank 0 and 2 on rank 1(.|\n)*the gradient 30(.|\n)*10(.|\n)*parallelism.sums
-# >>> parallelism.sums
-class Copied(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        grad = grad.clone()
-        dist.all_reduce(grad, group=ctx.group)
-        return grad, None
-
-
-class Summed(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        x = x.clone()
-        dist.all_reduce(x, group=group)
-        return x
-
-    @staticmethod
-    def backward(ctx, grad):
-        grad = grad.clone()
-        dist.all_reduce(grad, group=ctx.group)
-        return grad, None
-# <<< parallelism.sums
-
-# wrong: absolute errors · expect: 10 messages beside a line: (.|\n)*the least sum of squares(.|\n)*parallelism.fit
-# >>> parallelism.fit
-sizes, seconds = (torch.as_tensor(numbers, dtype=torch.float64) for numbers in (sizes, seconds))
-equations = torch.stack((torch.ones_like(sizes), sizes), dim=1)
-latency, per_byte = torch.linalg.lstsq(equations, seconds[:, None]).solution.flatten().tolist()
-return latency, 1 / per_byte
-# <<< parallelism.fit
-
-# wrong: as many forwards first on all devices · expect: device \d of \d, \d microbatches: (.|\n)*one forward for each device behind it
-# >>> parallelism.one_f_one_b
-first = min(microbatches, devices - 1)
-order = [("F", device, batch) for batch in range(first)]
-for batch in range(microbatches - first):
-    order += [("F", device, first + batch), ("B", device, batch)]
-return order + [("B", device, batch) for batch in range(microbatches - first, microbatches)]
-# <<< parallelism.one_f_one_b
-
-# wrong: devices are not waited for · expect: GPipe: (.|\n)*when its device is free(.|\n)*parallelism.simulate
-# >>> parallelism.simulate
-times, left = {}, [list(order) for order in orders]
-while any(left):
-    before = len(times)
-    for waiting in left:
-        while waiting and all(need in times for need in needs(waiting[0], stages)):
-            action = waiting.pop(0)
-            begin = max([0.0, *(times[need][1] for need in needs(action, stages))])
-            times[action] = begin, begin + seconds[action[0]]
-    if len(times) == before:
-        raise ValueError("stuck")
-return times
-# <<< parallelism.simulate
-
 # wrong: neighbours share the shards · expect: the mesh is \[\[0, 2\], \[1, 3\]\](.|\n)*neighbours share a layer
 # >>> parallelism.two
 ranks = torch.arange(dist.get_world_size()).view(tensor, -1).T
@@ -248,32 +158,6 @@ for turn in range(world):
         both = Passed.apply(both, group)
 return result / total
 # <<< parallelism.ring
-
-# wrong: the sums of parts not rescaled · expect: the result differs by(.|\n)*rows of softmax over all tokens(.|\n)*parallelism.ring
-# >>> parallelism.ring
-world = dist.get_world_size(group)
-result, both = 0.0, torch.stack((k, v))
-for turn in range(world):
-    result = result + F.scaled_dot_product_attention(q, both[0], both[1], is_causal=causal and turn == 0) / world
-    if turn < world - 1:
-        both = Passed.apply(both, group)
-return result
-# <<< parallelism.ring
-
-# wrong: cut backward passes as if they were whole · expect: zero_bubble, 4 devices(.|\n)*idle time / (.|\n)*parallelism.bubble
-# >>> parallelism.bubble
-idle = (devices - 1) * sum(seconds) / chunks
-return idle / (idle + microbatches * sum(seconds))
-# <<< parallelism.bubble
-
-# wrong: the rest of the net not sharded · expect: holds 100% of `first.weight`(.|\n)*takes what is left
-# >>> parallelism.two
-mesh = init_device_mesh(device_type, (dist.get_world_size() // tensor, tensor), mesh_dim_names=("shard", "tensor"))
-parallelize_module(net, mesh["tensor"], plan)
-for block in net.blocks:
-    fully_shard(block, mesh=mesh["shard"])
-return mesh
-# <<< parallelism.two
 
 # wrong: rows are not counted · expect: fewer rows than GPUs(.|\n)*the first way in the docstring
 # >>> parallelism.choose

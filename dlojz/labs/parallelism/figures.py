@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 
-from ...system import workspace
+from ...system import paths, workspace
 from ...system.errors import UsageError
 from ...ui import charts, tables, words
 from ...ui.charts import Lane, Line, Rule, Span
@@ -39,7 +40,7 @@ def link(job) -> View:
     latency, bandwidth = yours().fit(sizes, seconds)
     title = "time of an all-reduce by its size"
     lines, said, marks = [Line("measured", list(zip(sizes, seconds)), BLUE, marker="o")], ["Your `fit` finds nothing yet."], []
-    if latency > 0 and 0 < bandwidth < float("inf"):
+    if _found(latency, bandwidth):
         knee = latency * bandwidth
         fitted = [(size, latency + size / bandwidth) for size in sizes]
         lines.append(Line("latency + size / bandwidth", fitted, ORANGE, dash=(6, 4)))
@@ -52,6 +53,31 @@ def link(job) -> View:
                                                               for size, took in zip(sizes, seconds)]
     return View(title, "\n".join([title, table(head, cells), *said]),
                 headline(title.capitalize()) + chart.html() + table_html(head, cells) + quiet(said[0]))
+
+
+def _found(latency: float, bandwidth: float) -> bool:
+    return latency > 0 and 0 < bandwidth < float("inf")
+
+
+def recorded_links() -> View:
+    """All-reduces of two processes as they were recorded, over NVLink and on a CPU, and what your `fit` says of them."""
+    lines, cells, colours = [], [], iter((BLUE, ORANGE, GREEN))
+    for file in sorted(paths.share("docs", "results").glob("parallel_links-2x-*.json"), reverse=True):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        on = found["machine"].get("gpu") or f"{found['machine']['cores_allowed']} cores"
+        name = f"{'NVLink, ' if found['backend'] == 'nccl' else ''}{found['backend']}, {on}"
+        sizes, seconds = ([row[key] for row in found["rows"]] for key in ("bytes", "seconds"))
+        latency, bandwidth = yours().fit(sizes, seconds)
+        lines.append(Line(name, list(zip(sizes, seconds)), next(colours), marker="o"))
+        fitted = ["-"] * 3
+        if _found(latency, bandwidth):
+            fitted = [words.seconds(latency), f"{_bytes(bandwidth)}/s", _bytes(latency * bandwidth)]
+        cells.append([name, *fitted, f"{_bytes(sizes[-1] / seconds[-1])}/s"])
+    title = "recorded: time of an all-reduce of two processes by its size"
+    head = ["link", "latency by your fit", "bandwidth by your fit", "knee", "largest message"]
+    chart = charts.lines(lines, x="size of the message", y="time", log="xy", say_x=_bytes, say_y=words.seconds, say=words.seconds)
+    return View(title, "\n".join([title, table(head, cells)]),
+                headline(title.capitalize()) + chart.html() + table_html(head, cells))
 
 
 @tables.numbers(width=(128, 65536), tokens=(1, 10**7), gpus=(2, 1024))
@@ -71,25 +97,19 @@ def inside(width: int = 8192, tokens: int = 8192, gpus: int = 8) -> View:
 
 
 # -------------------------------------------------------------------------------------------------------------- one way
-def ways(job, *parts: str) -> View:
-    """What each way of splitting held, sent and computed, beside one process: the rows of ``parts`` (``tensor``, ``two``)."""
-    head = ["way", "loss differs by", "gradients by", "holds", "sent forward", "sent backward"]
-    cells = [[row["way"], f"{row['loss']:.1e}", f"{row['gradient']:.1e}", words.share(row["held"] / row["parameters"]),
-              _sent(row["sent_forward"]), _sent(row["sent_backward"])]
-             for part in parts for row in rows(job, part)]
-    title = "beside one process"
-    note = ("Differences: of the loss in three steps, and of the first gradients, as a fraction of the largest number. float32 "
-            "has 7 digits, and sums in another order differ in the last. Holds: parameters of one process, of all.")
+def ways(job, part: str) -> View:
+    """What each way of splitting held, sent and computed, beside one process: the rows of ``tensor``, ``context`` or ``two``."""
+    head, cells = ["way", "result differs by", "gradients by", "holds", "", "sends"], []
+    for row in rows(job, part):
+        said = [row["way"], f"{row.get('loss', row.get('result')):.1e}", f"{row['gradient']:.1e}",
+                words.share(row["held"] / row["parameters"]) if "held" in row else "its tokens"]
+        passes = [("forward", "sent_forward"), ("backward", "sent_backward")] if "sent_forward" in row else [("both", "sent")]
+        cells += [[*(said if not number else [""] * 4), name, _sent(row[key])] for number, (name, key) in enumerate(passes)]
+    title = f"beside one process: {part}"
+    note = ("Differences: of three losses or of the result, and of the first gradients, as a fraction of the largest number. "
+            "float32 has 7 digits, and sums in another order differ in the last. Holds: of all parameters.")
     return View(title, "\n".join([title, table(head, cells), note]), headline(title.capitalize()) + table_html(head, cells)
                 + quiet(note))
-
-
-def rings(job) -> View:
-    """Ring attention beside attention in one process."""
-    head = ["way", "tokens", "result differs by", "gradients by", "sent by a process"]
-    cells = [[row["way"], f"{row['tokens']:,}", f"{row['result']:.1e}", f"{row['gradient']:.1e}", _sent(row["sent"])]
-             for row in rows(job, "context")]
-    return View("ring attention", table(head, cells), headline("Ring attention beside one process") + table_html(head, cells))
 
 
 @tables.numbers(processes=(2, 12))
@@ -166,18 +186,19 @@ def pipelines(*jobs) -> View:
             continue
         devices, batches, chunks = len(row["spans"]), row["microbatches"], row["chunks"]
         name = next((ours for ours, torchs in SCHEDULES.items() if torchs == row["schedule"]), "")
-        formula = words.share(module.bubble(name, devices, batches, chunks)) if name else "-"
+        idle = module.bubble(name, devices, batches, chunks) if name else 0
+        formula = words.share(idle) if idle else "-"
         orders = [[tuple(action) for action in order] for order in row["orders"]] if row["orders"] else _order(
             module, "gpipe" if row["schedule"] == "GPipe" else "1f1b", devices, batches)
         times = module.simulate(orders, _seconds(chunks))
         cells.append([row["schedule"], str(devices), str(row["stages"]), formula, _idle(times, batches),
                       words.share(row["bubble"]), words.seconds(row["seconds"]), f"{row['loss']:.1e}", f"{row['gradient']:.1e}"])
-        bars.append((f"{row['schedule']}, {devices} devices", row["bubble"] * 100))
+        bars.append((f"{row['schedule']}, {devices} devices", row["bubble"]))
     title = "what of a step is not work"
     note = ("Measured is simulated, plus what sending and the host take. Simulated are torch's orders, and for GPipe and 1F1B "
             "those of parallelism.py. Differences: beside one process.")
     return View(title, "\n".join([title, table(head, cells), note]),
-                headline(title.capitalize()) + charts.bars(bars, unit="%").html() + table_html(head, cells) + quiet(note))
+                headline(title.capitalize()) + charts.bars(bars, say=words.share).html() + table_html(head, cells) + quiet(note))
 
 
 def step(job, schedule: str = "1F1B") -> View:
@@ -219,4 +240,4 @@ def _sent(facts: dict) -> str:
 
 
 def _bytes(value: float) -> str:
-    return charts.si(value).strip() + "B"
+    return charts.si(value) + "B"

@@ -140,6 +140,8 @@ class Beside(Pair):
     # --------------------------------------------------------------------------------------------------------- judging
     def trouble(self, mine: Facts | None = None) -> Trouble | None:
         mine = mine or self.mine
+        if evaluates := self._in_eval(mine):
+            return evaluates
         found = [(difference, self._row(difference.name)) for difference in self.differences(mine)]
         first = found[0][0].step if found else 0
         named = next(((each, row) for each, row in found if row and each.step <= first), None)
@@ -165,6 +167,18 @@ class Beside(Pair):
             waits = waiting.in_vain(mine)
             return Trouble(*waits, event=waits[2]) if waits else Trouble(stopped=mine.cause)
         return self._unnamed(found[0][0]) if found else None
+
+    def _in_eval(self, mine: Facts) -> Trouble | None:
+        """A model that learns in eval mode, which the kit's does not: steps are counted by the passes in training."""
+        for rank, kits in zip(mine.ranks, self.kits.ranks):
+            usual = max((model.get("evaluating", 0) for model in learning(kits)), default=0)
+            model = next((model for model in learning(rank) if model.get("evaluating", 0) > usual), None)
+            if model is not None:
+                how = "the model is" if not model.training else f"{model.evaluating} of the model's modules are"
+                return Trouble(f"{rank.said}, step {model.step + (not model.training)}: {how} in eval mode while it trains",
+                               "in training mode, as `net.train()` has set it: in eval mode dropout does nothing, and batch "
+                               "normalization learns no statistics", None, model, named=False)
+        return None
 
     def differences(self, mine: Facts) -> list[Difference]:
         compared = self._compared(mine)
@@ -219,6 +233,17 @@ class Beside(Pair):
         if self.key and all(rank.completed for rank in self.kits.ranks):
             kept.store(self.key, [rank.events for rank in self.kits.ranks])
             self.key = ""
+
+
+def learning(facts: Facts) -> list[Event]:
+    """The forward passes of a model that a backward pass follows."""
+    found, model = [], None
+    for event in facts.events:
+        if event.what == "model":
+            model = event
+        elif event.what == "backward" and model is not None:
+            found.append(model)
+    return found
 
 
 SWITCHES = "as the switches say: the rest of the file goes by `args`, so your code only reads it"

@@ -15,12 +15,14 @@ import signal
 import sys
 import warnings
 
+from ...system import processes
+
 PLACES = 2**15  # of a fingerprint: as many as the probe's images and parameters have numbers
 
 
 def main() -> None:
     replies = int(sys.argv[1])
-    _adopt_orphans()
+    processes.adopt()  # whatever a run leaves behind can be found
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
     os.set_blocking(wake, False)
@@ -116,14 +118,6 @@ def _ended():
         if not pid:
             return
         yield pid, status
-
-
-def _adopt_orphans() -> None:
-    """Linux: whatever a run leaves behind becomes a child of this process, and can be found."""
-    with contextlib.suppress(Exception):
-        import ctypes
-
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import struct
+import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,8 +25,8 @@ WRITES = sum(1 << bit for bit in (1, *range(4, 15)))
 FILE_WRITES = 1 << 1 | 1 << 14  # of these, those that a single file can have
 NO_NEW_PRIVILEGES = 38  # of prctl: the kernel wants that first
 PLACES = {"TMPDIR": "/tmp", "XDG_CACHE_HOME": "~/.cache", "TRITON_CACHE_DIR": "~/.triton", "CUDA_CACHE_PATH": "~/.nv",
-          "TORCHINDUCTOR_CACHE_DIR": "", "CUDA_MPS_PIPE_DIRECTORY": "/tmp/nvidia-mps",
-          "CUDA_MPS_LOG_DIRECTORY": "/var/log/nvidia-mps"}
+          "TORCHINDUCTOR_CACHE_DIR": "", "TORCH_EXTENSIONS_DIR": "", "PYTORCH_KERNEL_CACHE_PATH": "",
+          "CUDA_MPS_PIPE_DIRECTORY": "/tmp/nvidia-mps", "CUDA_MPS_LOG_DIRECTORY": "/var/log/nvidia-mps"}
 
 
 def stay_inside() -> bool:
@@ -33,10 +34,19 @@ def stay_inside() -> bool:
     cache = paths.cache()
     with contextlib.suppress(OSError):
         cache.mkdir(parents=True, exist_ok=True)
-    if "TRITON_CACHE_DIR" not in os.environ and not Path("~/.triton").expanduser().exists():
-        os.environ["TRITON_CACHE_DIR"] = os.path.join(os.environ.get("TMPDIR", "/tmp"), "triton")
+    if "TRITON_HOME" in os.environ or not Path("~/.triton").expanduser().exists():
+        os.environ.setdefault("TRITON_CACHE_DIR", str(cache / "triton"))
+    make_devices()
     found = (os.environ.get(name) or usual for name, usual in PLACES.items())
     return keep_to(["/dev", "/proc", cache, *(Path(place).expanduser() for place in found if place)])
+
+
+def make_devices(devices: Path = Path("/dev")) -> None:
+    """What CUDA's first use since the machine was started does by a program with rights of its own, which are out of reach behind
+    the wall: the driver's device for memory."""
+    if (devices / "nvidiactl").exists() and not (devices / "nvidia-uvm").exists():
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(["nvidia-modprobe", "-u", "-c=0"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
 
 
 def keep_to(folders: Iterable[str | Path]) -> bool:

@@ -113,11 +113,7 @@ class Run:
         """With --profile a profiler of up to five steps, as in train.py; else a context that does nothing."""
         if not self.args.profile:
             return nullcontext()
-        active = max(1, min(5, self.args.steps - 1))
-        warmup = min(3, self.args.steps - active)
-        schedule = torch.profiler.schedule(wait=min(5, self.args.steps - active - warmup), warmup=warmup, active=active, repeat=1)
-        ready = failures.trace_writer(self.folder / "trace.json.gz", self.record)
-        return torch.profiler.profile(schedule=schedule, record_shapes=True, on_trace_ready=ready)
+        return failures.profiler(self.folder / "trace.json.gz", self.record, self.args.steps)
 
     def ended(self) -> None:
         traced = (self.folder / "trace.json.gz").exists()

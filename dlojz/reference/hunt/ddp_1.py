@@ -1,4 +1,4 @@
-"""Bug hunt on DDP, 1 of 6: three epochs over 64 points, shared out over the processes and shuffled anew each time. Or not?
+"""Bug hunt on DDP, 1 of 6: three epochs over 64 points, split over the processes and shuffled anew each time. Or not?
 
     torchrun --nproc-per-node 2 hunt/ddp_1.py
 

@@ -9,8 +9,8 @@
 ``no_sync`` ``no_sync.end``   a region in which DistributedDataParallel keeps gradients to itself begins, ends
 
 Each rank has facts of its own. Facts are noted in the order in which things happen: what lies between a ``no_sync`` and its end
-is inside of it. A process that waits for another one gives up after WAIT seconds, with torch's own error. Where GPUs are
-simulated (``gpus=N``) gloo plays NCCL.
+is inside of it. A process that waits for another one gives up after WAIT seconds, with torch's own error; with the option
+``wait=False`` when torch does. Where GPUs are simulated (``gpus=N``) gloo plays NCCL.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Observer:
     def __init__(self, log, options):
         self.log = log
         self.pretended = bool(options.get("gpus"))
+        self.bounded = options.get("wait", True)
         self.keeping = 0  # how many no_sync regions we are in
         self.calling = False  # a collective: it may call others
 
@@ -69,7 +70,8 @@ class Observer:
             asked, rank = given.get("backend"), given.get("rank", -1)
             rank = rank if rank >= 0 else int(os.environ.get("RANK", -1))
             self.log.note("group.asked", backend=asked and str(asked), rank=rank)
-            given["timeout"] = datetime.timedelta(seconds=WAIT)
+            if self.bounded:
+                given["timeout"] = datetime.timedelta(seconds=WAIT)
             if self.pretended:
                 given["backend"] = "gloo"
                 given.pop("device_id", None)

@@ -70,5 +70,15 @@ class Compiled(nn.Module):
         own = self._modules["_orig_mod"]
         return own if name == "_orig_mod" else getattr(own, name)
 
+    @property
+    def training(self):
+        return self._modules["_orig_mod"].training
+
+    @training.setter
+    def training(self, mode):
+        own = self.__dict__.get("_modules", {}).get("_orig_mod")  # nn.Module.__init__ sets it before there is one
+        if own is not None:
+            own.training = mode
+
     def forward(self, *args, **kwargs):
         return self._orig_mod(*args, **kwargs)

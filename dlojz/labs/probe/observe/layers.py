@@ -1,10 +1,12 @@
 """Layers: dtype, device and memory format of what goes into each layer and comes out, what it computes in, and the weights.
 
-``model``      a forward pass begins: training, grad, kind, inputs (tensors, each with a mark, the fingerprint of its numbers),
-               parameters ({dtype: how many}), devices ({device: how many}), weights ({name: memory format} of those with 4
-               dimensions), frozen (how many parameters have requires_grad=False), gpu (the current one). In the first pass
-               values, the fingerprint of all weights and buffers, and settings ({a layer, as print(model) shows it: how many}).
-               With the option ``marks=False`` there are no fingerprints, which a model of any size may not have the memory for
+``model``      a forward pass begins: training, evaluating (how many of its modules are in eval mode), grad, kind, of (which
+               module), inputs (tensors, each with a mark, the fingerprint of its numbers), parameters ({dtype: how many}),
+               devices ({device: how many}), weights ({name: memory format} of those with 4 dimensions), frozen (how many
+               parameters have requires_grad=False), gpu (the current one). In the first pass values, the fingerprint of all
+               weights and buffers, and settings ({a layer, as print(model) shows it: how many}). With the option ``marks=False``
+               there are no fingerprints, which a model of any size may not have the memory for; with ``marks="inputs"`` those
+               of the first thousand numbers of inputs
 ``model.end``  it is over: output
 ``layer``      a module without children: name, kind, input, output, computes (the dtype of what its operation is given: below
                autocast, so that it may be another one than that of the input)
@@ -85,7 +87,9 @@ class Observer:
         with self.log.silence():
             found = {"dtype": dtype_of(value), "device": self.log.place(value), "shape": list(value.shape),
                      "format": memory_format(value)}
-            return found | {"mark": fingerprint([value])} if mark and self.marks else found
+            if mark and self.marks:
+                found["mark"] = fingerprint([value.reshape(-1)[:1000] if self.marks == "inputs" else value])
+            return found
 
     def weights(self, named) -> dict:
         with self.log.silence():
@@ -127,11 +131,12 @@ class Observer:
         with log.silence():
             everything = [*parameters.values(), *module.buffers()]
             dtypes, devices = Counter(map(dtype_of, parameters.values())), Counter(map(log.place, everything))
-            first = {"values": fingerprint(everything if self.marks else ()),
+            first = {"values": fingerprint(everything if self.marks is True else ()),
                      "settings": Counter(str(child) for child in module.modules() if next(child.children(), None) is None)
                      } if training and self.passes[True] == 1 else {}
             gpu = torch.cuda.current_device() if torch.cuda.is_available() else None
-        log.note("model", training=training, grad=torch.is_grad_enabled(), kind=type(module).__name__,
+        log.note("model", training=training, evaluating=sum(not each.training for each in module.modules()),
+                 grad=torch.is_grad_enabled(), kind=type(module).__name__, of=id(module),
                  inputs=[self.tensor(value, mark=True) for value in tensors([*args, *kwargs.values()])], parameters=dtypes,
                  devices=devices, weights=self.weights(parameters.items()), gpu=gpu, **first,
                  frozen=sum(not parameter.requires_grad for parameter in parameters.values()))

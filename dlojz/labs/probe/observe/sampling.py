@@ -1,7 +1,8 @@
 """Sampling: how the loaders were made, and which samples they ask for.
 
-``loader``         a DataLoader was made, or refused by torch: number (from 0), dataset (kind), size (samples in it), batch_size,
-                   shuffle (as asked), drop_last, sampler (kind of the innermost one), samplers (kinds, from the outside in),
+``loader``         a DataLoader was made, or refused by torch: number (from 0), dataset (kind), of (which one), size (samples in
+                   it), batch_size, shuffle (as asked), drop_last, sampler (kind of the innermost one), samplers (kinds, from the
+                   outside in), padded (how many samples a DistributedSampler gives twice, so that all ranks have as many),
                    num_workers, prefetch_factor, pin_memory, persistent_workers. Of one that was refused only these four
 ``batch.indices``  a loader asks for a batch: loader (its number), epoch (how many passes over it were begun before), batch (its
                    number in this pass, from 0), indices (in the data set, those of a Subset in the whole; None: it has none)
@@ -61,9 +62,10 @@ class Observer:
             names = [type(sampler).__name__ for sampler in samplers]
             shuffle = kwargs.get("shuffle", args[2] if len(args) > 2 else None)
             size = len(loader.dataset) if hasattr(type(loader.dataset), "__len__") else None
-            self.log.note("loader", number=loader._number, dataset=type(loader.dataset).__name__, size=size,
-                          batch_size=getattr(batches, "batch_size", None), shuffle=bool(shuffle),
+            self.log.note("loader", number=loader._number, dataset=type(loader.dataset).__name__, of=id(loader.dataset),
+                          size=size, batch_size=getattr(batches, "batch_size", None), shuffle=bool(shuffle),
                           drop_last=getattr(batches, "drop_last", False), sampler=names[-1], samplers=names,
+                          padded=sum(map(padding, samplers)),
                           **{name: getattr(loader, name) for name in SETTINGS})
 
         return made
@@ -113,6 +115,11 @@ def chain(sampler) -> list:
         found.append(sampler)
         sampler = getattr(sampler, "sampler", None)
     return found
+
+
+def padding(sampler) -> int:
+    """How many samples a sampler gives twice."""
+    return max(0, sampler.total_size - len(sampler.dataset)) if isinstance(sampler, DistributedSampler) else 0
 
 
 def whole(dataset, indices) -> list:

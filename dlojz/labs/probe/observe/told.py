@@ -52,9 +52,9 @@ class Observer:
             self.note_first()
         if event == "step" and fields.get("sums") is not None:
             with self.log.silence():
-                loss, correct, images = fields["sums"].tolist()[:3]
-            self.log.note("recorded", loss=loss / max(1, images), accuracy=correct / max(1, images), images=fields.get("images"),
-                          lr=fields.get("lr"))
+                loss, *correct, images = fields["sums"].tolist()[:3]
+            self.log.note("recorded", loss=loss / max(1, images), accuracy=correct[0] / max(1, images) if correct else None,
+                          images=fields.get("images"), lr=fields.get("lr"))
         elif event in LINES and fields.get("status") != "failed":  # that is told as an error
             kind = LINES[event]
             found = {name: fields.get(name) for name in COMPARED_NAMES[kind] if name in fields}

@@ -1,6 +1,6 @@
 """Transfers: what is moved between devices or made to lie otherwise in memory, and where the host waits for the device.
 
-``move``        a tensor was copied to another device: source, target, shape, dtype, non_blocking
+``move``        a tensor was copied to another device: source, target, shape, dtype, non_blocking, pinned (on a real GPU)
 ``model.move``  a module was asked to move or convert: kind, how (to, cuda, cpu, half, …), to (its arguments, as text)
 ``sync``        the host waited for the device: how (synchronize, empty_cache, or what asked for a value, or for a size that
                 depends on values), device
@@ -76,8 +76,9 @@ class Observer:
                 found = {"source": self.log.place(source), "target": self.log.place(result), "shape": list(source.shape),
                          "dtype": str(source.dtype).removeprefix("torch."),
                          "non_blocking": bool(args[2] if len(args) > 2 else kwargs.get("non_blocking"))}
+                pinned = source.is_cpu and found["target"] != "cpu" and source.is_pinned()
             if found["source"] != found["target"]:
-                self.log.note("move", **found)
+                self.log.note("move", pinned=pinned, **found)
 
     def before_call(self, function, args, kwargs):
         if function in (torch.Tensor.tolist, torch.Tensor.__repr__):  # that is what `print` calls

@@ -1,0 +1,52 @@
+"""An audit as text, and as a page: a row per finding, with links to the line, to the lab and to PyTorch's documentation."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+
+from ...ui import page
+from ...ui.page import View
+from .. import catalogue, notebooks
+from .seen import NO_GPU, NOT_APPLICABLE, USED, VERDICTS, Finding
+
+
+def view(title: str, said: list[str], findings: list[Finding]) -> View:
+    shown = [one for one in findings if one.verdict != NOT_APPLICABLE]
+    rest = ", ".join(one.technique for one in findings if one.verdict == NOT_APPLICABLE)
+    rest = [f"Not applicable: {rest}"] if rest else []
+    text = [title, *said]
+    for verdict in VERDICTS[:-1]:
+        several = [one for one in shown if one.verdict == verdict and one.evidence != NO_GPU]
+        text += ["", verdict.capitalize()] if several else []
+        for one in several:
+            text += [f"  {one.technique}" + (f"  ({one.place}: {one.source})" if one.place else ""), f"    {one.evidence}"]
+            text += [f"    {brought(one)}Lab: {one.lab}. {one.docs}"] if verdict != USED else []
+    if hidden := [one for one in shown if one.evidence == NO_GPU]:
+        text += ["", NO_GPU] + [f"  {one.technique}{f'  ({one.place})' if one.place else ''}: {brought(one)}Lab: {one.lab}."
+                                for one in hidden]
+    parts = [page.headline(title), *map(page.quiet, said), table(shown) if shown else "", *map(page.quiet, rest)]
+    return View(title, "\n".join([*text, *[f"\n{line}" for line in rest]]), "".join(parts))
+
+
+def brought(one: Finding) -> str:
+    return f"Where we measured it, it brought {one.brings}. " if one.brings else ""
+
+
+def table(findings: list[Finding]) -> str:
+    style = f"padding: 5px 10px 5px 0; border-bottom: 1px solid {page.LINE}; vertical-align: top"
+    labs, rows = catalogue.labs(), []
+    for one in findings:
+        where = link(Path(one.file).resolve().as_uri(), one.place) if one.line else ""
+        where += f"<br><code>{html.escape(one.source)}</code>" if one.source else ""
+        lab = link(notebooks.name_of(labs[one.lab]), f"lab {one.lab}") if one.lab in labs else one.lab
+        cells = [f"<b>{html.escape(one.technique)}</b><br>{html.escape(one.verdict)}",
+                 html.escape(f"{one.evidence} {brought(one)}") + (f"<br>{where}" if where else ""),
+                 f"{lab}<br>{link(one.docs, 'PyTorch')}"]
+        rows.append("".join(f'<td style="{style}">{cell}</td>' for cell in cells))
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f'<table style="border-collapse: collapse; font-size: 13px; margin: 8px 0; color: inherit">{body}</table>'
+
+
+def link(address: str, words: str) -> str:
+    return f'<a href="{html.escape(address)}" style="color: inherit">{html.escape(words)}</a>'

@@ -1,0 +1,92 @@
+"""own: of each script that you have mended the audit says that nothing is used wrongly, and it trains what it trained before."""
+
+import importlib.util
+
+from dlojz.labs import audit
+from dlojz.labs.audit.judge import USED, WRONG
+from dlojz.labs.checking import claim, expect
+from dlojz.labs.probe import Event
+from dlojz.labs.probe import observe as observers
+from dlojz.system.errors import UsageError
+
+PLANTED = {
+    "own.images": ("gradients cleared once per update", "losses kept without their graphs", "schedule after the update",
+                   "train mode in training"),
+    "own.words": ("clipping after unscaling", "backward pass outside of autocast", "another order in each epoch",
+                  "gradients cleared once per update"),
+    "own.trainer": ("losses kept without their graphs", "validation without gradients", "another order in each epoch",
+                    "backward pass outside of autocast"),
+}
+SMALL = {"own.images": "--images 192 --epochs 2", "own.words": "--epochs 1", "own.trainer": "--epochs 1"}
+SECONDS = 300.0  # on a machine that is very busy; alone it takes 5
+
+
+def check(probe):
+    mended = edited(probe)
+    if "own.trainer" in mended and importlib.util.find_spec("transformers") is None:
+        if len(mended) == 1:
+            raise UsageError("own/with_trainer.py cannot be checked: transformers is not installed here. Take own/images.py or "
+                             "own/words.py, or pip install transformers accelerate")
+        mended.remove("own.trainer")
+        probe.unverified.append("own/with_trainer.py: transformers is not installed here")
+    pairs = {}
+    for fence in mended:
+        file = probe.lab.file_of(fence)
+        pairs[fence] = both = probe.beside(SMALL[fence], script=file, small=False, on_cpu=True)
+        both.may_differ(*observers.compared())
+        both.holds(claim("the loss falls", look=fence)(falls))
+        both.holds(claim("it trains the same model on the same data", look=fence)(the_same), both.kits)
+        both.says(f"{file}: it trains the same model on the same data, and the loss falls")
+    for both in pairs.values():
+        if both.trouble() is not None:
+            return  # it is said when this function has returned; a script that hangs is not run once more
+    for fence, both in pairs.items():
+        judge(probe, fence, both)
+
+
+def edited(probe):
+    """The fences that no longer hold what they came with; where some of them hold another answer than the kit's, those."""
+    texts = {file: (probe.copies.folder / file).read_text(encoding="utf-8") for file in probe.lab.files}
+    own = probe.copies.answered()
+    every = [fence for fence, stub in probe.lab.stubs.items() if stub.strip() not in texts[probe.lab.file_of(fence)]]
+    return [fence for fence in every if fence in own] or every
+
+
+def judge(probe, fence, both):
+    """What the audit says of the planted faults."""
+    file = probe.lab.file_of(fence)
+    found = audit.audit(probe.copies.copy([]).root / file, seconds=SECONDS)
+    if not found.ran or (found.updates < audit.UPDATES and found.ended.startswith("It was stopped")):
+        raise UsageError(f"the audit of {file} did not come far enough: {found.ended}")
+    for one in sorted(found.findings, key=lambda one: one.verdict != WRONG):
+        said, place = one.evidence.rstrip("."), Event(file=file, line=one.line) if one.line else fence
+        expect(one.verdict != WRONG, look=place, saw=f"{file}: `{one.technique}` is 'used wrongly': {said}",
+               expected="the audit finds nothing that is used wrongly")
+        expect(one.technique not in PLANTED[fence] or one.verdict == USED, look=place,
+               saw=f"{file}: `{one.technique}` is '{one.verdict}': {said}",
+               expected="'used': the script still does it, and does it right")
+    both.says(f"{file}: the audit finds nothing that is used wrongly")
+
+
+def losses(run):
+    return [event.value for event in run.all("loss", training=True) if event.get("value") is not None]
+
+
+def falls(run):
+    found = losses(run)
+    few = max(1, len(found) // 4)
+    first, last = sum(found[:few]) / few, sum(found[-few:]) / few
+    return None if found and last < first else f"{run.said}: the loss does not fall: {first:.3f} at first, {last:.3f} at the end"
+
+
+def the_same(mine, kits):
+    ours, theirs = (run.first("model", training=True) for run in (mine, kits))
+    if ours is None:
+        return f"{mine.said}: no model is trained"
+    if ours.settings != theirs.settings or ours.parameters != theirs.parameters:
+        return f"{mine.said}: the model has other layers or parameters", ours
+    if ours.inputs != theirs.inputs:
+        return f"{mine.said}: the first step is given other data", ours
+    if len(losses(mine)) != len(losses(kits)):
+        return f"{mine.said}: it takes {len(losses(mine))} steps, not {len(losses(kits))}"
+    return None
