@@ -17,7 +17,8 @@ CGROUPS = Path("/sys/fs/cgroup")  # version 1: a folder for each controller
 class Limited(SimpleLocalProcessSpawner):
     def groups(self):
         name = f"dlojz-hub-{port}-{self.user.name}"
-        return {"memory": CGROUPS / "memory" / name, "cpu": CGROUPS / "cpu" / name}
+        limits = {"memory": self.mem_limit, "cpu": self.cpu_limit}
+        return {kind: CGROUPS / kind / name for kind, limit in limits.items() if limit}
 
     def make_preexec_fn(self, name):
         joined, home = [], super().make_preexec_fn(name)

@@ -20,7 +20,7 @@ def mixed(seen: Seen) -> tuple:
 
 
 def tf32(seen: Seen) -> tuple:
-    off = "Off for products, which is torch's default; convolutions have it on by default. It helps where float32 products take the time."
+    off = "Off for products, which is torch's default. It helps where float32 products take the time: convolutions have it."
     return (USED, "Switched on for products.") if seen.tf32 else seen.absent(off)
 
 
