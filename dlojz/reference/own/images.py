@@ -31,7 +31,8 @@ class Net(nn.Sequential):
 
 def glyphs(count, seed):
     """A data set of ``count`` noisy images, each moved a little, and which glyph they show."""
-    forms = torch.rand(GLYPHS, 1, SIZE, SIZE, generator=torch.Generator().manual_seed(0)).round()
+    forms = torch.rand(GLYPHS, 1, SIZE // 4, SIZE // 4, generator=torch.Generator().manual_seed(0)).round()
+    forms = forms.repeat_interleave(4, 2).repeat_interleave(4, 3)
     draw = torch.Generator().manual_seed(seed)
     labels = torch.randint(GLYPHS, (count,), generator=draw)
     moved = [forms[label].roll(tuple(torch.randint(-1, 2, (2,), generator=draw).tolist()), (1, 2)) for label in labels]
