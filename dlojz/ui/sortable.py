@@ -11,7 +11,8 @@ def sortable(comparison) -> ipywidgets.VBox:
     """The table under a choice of the column that orders it. JupyterLab runs the callback in a thread of its own: it sets one
     value, under a lock."""
     lock = threading.Lock()
-    choice = ipywidgets.Dropdown(options=[("as given", ""), *((comparison.heading(name), name) for name in comparison.columns)],
+    columns = [(comparison.heading(name), name) for name in comparison.columns]
+    choice = ipywidgets.Dropdown(options=columns if comparison.by else [("as given", ""), *columns], value=comparison.by,
                                  description="sort by", layout={"width": "20em"})
     shown = ipywidgets.HTML(comparison._repr_html_())
 

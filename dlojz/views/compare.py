@@ -47,7 +47,9 @@ USUAL = tuple(MEASURES)[:10]  # the others are for those who ask: a table is to 
 
 
 class Comparison(View):
-    """A table of runs. ``rows``: a dict for each, with plain numbers. `sort` orders them, `csv` writes them."""
+    """A table of runs. ``rows``: a dict for each, with plain numbers. `sort` orders them, ``by`` a column, `csv` writes them."""
+
+    by = ""
 
     def __init__(self, rows: list[dict], switches: list[str], notes: list[str], base: str, measures: Sequence[str] = USUAL,
                  unit: str = "images"):
@@ -93,6 +95,7 @@ class Comparison(View):
         numeric = all(isinstance(row[name], (int, float)) for row in known)
         known.sort(key=lambda row: row[name] if numeric else str(row[name]), reverse=down)
         ordered = Comparison(known + unknown, self.switches, self.notes, self.base, self.asked, self.unit)
+        ordered.by = name
         if self.following is not None:
             ordered.following = self.following.then(lambda view: view.sort(by, descending))
         return ordered

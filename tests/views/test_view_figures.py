@@ -506,6 +506,8 @@ def test_compare_is_sortable_where_there_are_widgets(tmp_path, monkeypatch):
     assert shown.value.index(">amp-001<") < shown.value.index(">gpu-001<")
     choice.value = ""
     assert shown.value.index(">gpu-001<") < shown.value.index(">amp-001<")
+    choice, shown = sortable(table.sort("images/s")).children  # what it was sorted by is what it says
+    assert choice.label == "images/s" and shown.value.index(">amp-001<") < shown.value.index(">gpu-001<")
 
 
 # --- report ---------------------------------------------------------------------------------------------------------------
