@@ -38,7 +38,7 @@ def check(probe):
         both.holds(claim("it trains the same model on the same data", look=fence)(the_same), both.kits)
         both.says(f"{file}: it trains the same model on the same data, and the loss falls")
     for both in pairs.values():
-        if both.trouble() is not None:
+        if not both.mine.cause.completed:
             return  # it is said when this function has returned; a script that hangs is not run once more
     for fence, both in pairs.items():
         judge(probe, fence, both)
