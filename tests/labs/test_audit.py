@@ -90,11 +90,12 @@ FAULTS = {  # by script: what is changed in it, and what becomes of the verdicts
         {"gradients cleared once per update": (WRONG, "optimizer.step()"), "train mode in training": (WRONG, "optimizer.step()"),
          "losses kept without their graphs": (WRONG, "loss.backward()"),
          "schedule after the update": (WRONG, "scheduler.step()"), "fused optimizer": (NOT_USED, "optimizer.step()")}),
-    "clipped while scaled": ("scaled.py", {
-        "        scaler.unscale_(optimizer)\n": "", "    sampler.set_epoch(epoch)\n": "",
+    "clipped while scaled, and the losses before it are summed": ("scaled.py", {
+        "        scaler.unscale_(optimizer)\n": "", "    sampler.set_epoch(epoch)\n": "    total = 0.0\n",
+        "        optimizer.zero_grad()\n": "        optimizer.zero_grad()\n        total += loss\n",
         "        scaler.scale(loss).backward()\n": "            scaler.scale(loss).backward()\n"},
         {"clipping after unscaling": (WRONG, "clip_grad_norm_"), "backward pass outside of autocast": (WRONG, ".backward()"),
-         "another order in each epoch": (WRONG, "DataLoader(")}),
+         "losses kept without their graphs": (WRONG, ".backward()"), "another order in each epoch": (WRONG, "DataLoader(")}),
     "the same numbers, a mean of means, a break": ("augmented.py", {
         "torch.initial_seed() % 2**32": "7", " * len(y)": "", "len(val.dataset)": "len(val)",
         "(self, x):\n": "(self, x):\n        self.calls += 1\n        if x.sum() > 1e9:\n            x = x * 2\n"},

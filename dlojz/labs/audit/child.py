@@ -124,9 +124,13 @@ class Watch:
         def backward(roots, *args, **kwargs):
             root = roots if isinstance(roots, torch.Tensor) else next(iter(roots), None)
             if getattr(root, "grad_fn", None) is not None and not self.log.quiet:
-                mark = Mark()
-                root.grad_fn.metadata["dlojz"] = mark
+                mark, node = Mark(), root.grad_fn
                 self.marks.append(weakref.ref(mark))
+                for _ in range(3):  # what is kept may be the loss before it was scaled, or divided
+                    if node is None or type(node).__name__ == "AccumulateGrad":
+                        break
+                    node.metadata["dlojz"] = mark
+                    node = next((each for each, _ in node.next_functions if each is not None), None)
             if not self.log.quiet:
                 self.log.note("back", direct=self.direct())
             stale = {}
