@@ -48,6 +48,18 @@ one = {"params": [layers[0].weight] + [layer.bias for layer in layers], "lr": lr
 return [one, {"params": [layer.weight for layer in layers[1:]], "lr": lr * scale}]
 # <<< hpo.mup
 
+# right: the study's own idea of the best, numpy for the mean
+# >>> hpo.best
+values = {trial.value: trial for trial in found if trial.state is optuna.trial.TrialState.COMPLETE}
+return values[min(values)]
+# <<< hpo.best
+# >>> hpo.confirm
+import numpy
+
+scores = numpy.array([[score(each, seed) for each in configurations] for seed in seeds])
+return scores.mean(0).argmin(), list(scores.mean(0)), list(scores.std(0, ddof=1) / numpy.sqrt(len(seeds)))
+# <<< hpo.confirm
+
 # wrong: chosen by the test set · expect: the set to judge by is test.*validation: who chooses by the test set.*the fence hpo.objective
 # >>> hpo.objective
 configuration = suggest(trial)
