@@ -35,7 +35,7 @@ def seconds(limit: int | str) -> int:
     text = str(limit).strip() if isinstance(limit, (int, str)) and not isinstance(limit, bool) else ""
     match = re.fullmatch(r"(?:(\d{1,3})-)?(\d{1,6})(?::(\d{1,4}))?(?::(\d{1,4}))?", text, re.ASCII)
     if not match:
-        raise UsageError(f"{limit!r} is not a time limit: use {TIME_FORMS}")
+        raise UsageError(f"{_said(limit)} is not a time limit: use {TIME_FORMS}")
     days, *rest = match.groups()
     numbers = [int(number) for number in rest if number is not None]
     if days is not None:
@@ -46,7 +46,7 @@ def seconds(limit: int | str) -> int:
         hours, (minutes, secs) = 0, [*numbers, 0][:2]
     total = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + secs
     if not 0 < total <= 365 * 86400:
-        raise UsageError(f"{limit!r} is not a time limit: it must be above 0 and at most a year")
+        raise UsageError(f"{_said(limit)} is not a time limit: it must be above 0 and at most a year")
     return total
 
 
@@ -263,7 +263,7 @@ def _build(kind, table: dict, keys: tuple[str, ...], where: _Where, **filled):
                     raise where.wrong(path, f"{inner} must be a table: [{'.'.join(path)}]")
                 values[key][inner] = _build(rule["table"], content, path, where, name=inner)
         elif not rule["right"](value):
-            raise where.wrong((*keys, key), f"{key} = {_toml(value)} is not possible: expected {rule['expected']}")
+            raise where.wrong((*keys, key), f"{key} = {_said(value)} is not possible: expected {rule['expected']}")
         else:
             values[key] = rule["convert"](value)
     return kind(**values, **filled)
@@ -272,7 +272,7 @@ def _build(kind, table: dict, keys: tuple[str, ...], where: _Where, **filled):
 def _consistent(site: Site, where: _Where) -> None:
     """What the keys cannot say one by one."""
     if site.partition and site.partitions and not site.discover and site.partition not in site.partitions:
-        raise where.wrong(("partition",), f"partition = {_toml(site.partition)} has no table [partitions.{site.partition}]; "
+        raise where.wrong(("partition",), f"partition = {_said(site.partition)} has no table [partitions.{site.partition}]; "
                                           f"there are {', '.join(site.partitions)}")
     if site.launcher == "local" and site.partitions:
         raise where.wrong(("partitions",), 'partitions need launcher = "slurm"')
@@ -281,10 +281,10 @@ def _consistent(site: Site, where: _Where) -> None:
     for key, partition in site.partitions.items():
         if partition.default_qos and partition.default_qos not in partition.qos:
             raise where.wrong(("partitions", key, "default_qos"),
-                              f"default_qos = {_toml(partition.default_qos)} is not among the qos of {key}")
+                              f"default_qos = {_said(partition.default_qos)} is not among the qos of {key}")
 
 
-def _toml(value) -> str:
+def _said(value) -> str:
     text = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
