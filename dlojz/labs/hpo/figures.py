@@ -537,23 +537,6 @@ def _mean(values: list[float]) -> str:
     return f"{mean:.4f} ± {spread:.4f}"
 
 
-def recorded_workers() -> View:
-    """The same random trainings by several workers, on one GPU and on two."""
-    try:
-        found = _recorded("workers")
-    except UsageError as error:
-        return _view(f"Not measured yet: {error}", None)
-    rows = sorted(found["rows"], key=lambda row: (row["gpus"], row["workers"]))
-    cells = [[str(row["gpus"]), str(row["workers"]), f"{row['training']:.2f} s", f"{row['workers'] / row['training']:.2f}",
-              "-" if row["joules"] is None else f"{row['joules'] / row['trials']:.0f} J"] for row in rows]
-    bars = [charts.Bar(f"{row['workers']} workers on {row['gpus']} GPU{'s'[: row['gpus'] - 1]}", row["workers"] / row["training"])
-            for row in rows]
-    return _view(f"Trainings per second: {_where(found)}", charts.bars(bars, say=lambda value: f"{value:.2f}"),
-                 ["GPUs", "workers", "a training takes", "trainings per second", "energy of a training"], cells,
-                 "The median of a training, without the first one of each worker, which loads kernels. Energy: of all GPUs, with "
-                 "the start of the workers.", twin=False)
-
-
 # ---------------------------------------------------------------------------------------------------------- which pruner
 @tables.numbers(budget=(9, 2000), orders=(2, 100))
 def pruners(budget: int = 90, orders: int = 20) -> View:
