@@ -202,6 +202,7 @@ def test_what_is_no_set_of_tokens_is_refused_in_one_line(tmp_path, library):
 
 
 @pytest.mark.long
+@pytest.mark.alone
 def test_a_million_parameters_learn_what_a_bigram_cannot():
     """On bytes of the standard library: below the loss of the best table of pairs, fitted on all of the training text."""
     train, val = (texts.Tokens("stdlib", split, 256) for split in ("train", "val"))

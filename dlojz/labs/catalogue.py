@@ -25,7 +25,7 @@ from .answers import Answer, read_answers, read_stubs
 
 FOLDER = Path(__file__).resolve().parent
 SCALES = ("laptop", "gpu", "cluster")
-WANTS = ("the largest model", "the most images per second", "the lowest cost")
+WANTS = ("the largest model", "the most images per second", "the lowest cost", "a better script of my own")
 ENDS = ("FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY")
 
 

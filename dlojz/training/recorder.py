@@ -26,6 +26,13 @@ from . import distributed, failures, records
 from .chronometer import Chronometer
 
 
+def _inner(model):
+    """Without what wraps it: the same model in one process and in several."""
+    while type(model).__name__ in ("DistributedDataParallel", "DataParallel", "OptimizedModule"):
+        model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
+    return model
+
+
 class Recorder:
     """Writes the record of one training, on rank 0; on other ranks only what stops them.
 
@@ -49,7 +56,7 @@ class Recorder:
         given = {str(key): value for key, value in (args or {}).items()}
         self.record.write("start", flush=True, **{
             **machine.describe(self.device), "command": shlex.join(sys.argv), "args": given, "switches": given,
-            "model": type(model).__name__, "batch_size": batch_size, "world_size": self.world_size, "unit": unit,
+            "model": type(_inner(model)).__name__, "batch_size": batch_size, "world_size": self.world_size, "unit": unit,
             "global_batch": batch_size * self.world_size, "parameters": sum(p.numel() for p in model.parameters()),
             "total_steps": total_steps, "warmup_steps": self.chronometer.warmup_steps, "resumed_at": 0, **start})
         self._hook, sys.excepthook = sys.excepthook, self._failed

@@ -87,8 +87,9 @@ def refuse_misplaced(command: Sequence[str]) -> None:
 def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDATES, seconds: float = SECONDS, ranks: int = 1,
           pretend: bool = False) -> Audit:
     """Run ``python SCRIPT ARGUMENTS`` until ``updates`` updates of weights, but no longer than ``seconds``; each pass over a
-    DataLoader ends after half of the updates. ``ranks``: so many processes, as torchrun would start them on this machine.
-    ``pretend``: the CPU plays a GPU for each. Raises UsageError where there is no such script."""
+    DataLoader ends one update before half of them, a validation after as many batches. ``ranks``: so many processes, as torchrun
+    would start them on this machine. ``pretend``: the CPU plays a GPU for each. Raises UsageError where there is no such
+    script."""
     path = Path(script).resolve()
     if not path.is_file():
         raise UsageError(f"there is no script {script}")

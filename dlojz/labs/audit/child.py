@@ -79,6 +79,7 @@ class Watch:
         self.number = 0
         self.made: dict[int, tuple] = {}  # by tensor: a reference to it, and what made it
         self.marks: list[weakref.ref] = []
+        self.backwards = 0
         self.used: dict[int, tuple] = {}  # by parameter: gradient and version that an update has used
         self.piled: set[int] = set()
         self.filled: set[int] = set()
@@ -122,6 +123,7 @@ class Watch:
     def noting_backward(self, original):
         @functools.wraps(original)
         def backward(roots, *args, **kwargs):
+            self.backwards += 1
             root = roots if isinstance(roots, torch.Tensor) else next(iter(roots), None)
             if getattr(root, "grad_fn", None) is not None and not self.log.quiet:
                 mark, node = Mark(), root.grad_fn
@@ -235,7 +237,8 @@ class Watch:
         @functools.wraps(original)
         def step(schedule, *args, **kwargs):
             result = original(schedule, *args, **kwargs)
-            made = hasattr(schedule, "_dlojz_audited")  # the first step is the one of its __init__
+            # The first step of the others is the one of their __init__.
+            made = hasattr(schedule, "_dlojz_audited") or isinstance(schedule, lr_scheduler.ReduceLROnPlateau)
             schedule._dlojz_audited = True
             if not self.log.quiet:
                 which = {number: place for place, number in enumerate(self.watched)}.get(id(getattr(schedule, "optimizer", None)))
@@ -319,8 +322,12 @@ class Watch:
     def noting_next(self, original):
         @functools.wraps(original)
         def following(iterator):
-            given = getattr(iterator, "_dlojz_given", 0)
-            if given >= self.updates // 2 and self.more(iterator, given):
+            given, enough = getattr(iterator, "_dlojz_given", 0), (self.updates - 2) // 2  # two passes leave updates for a third
+            if not given:
+                iterator._dlojz_from = self.number, self.backwards
+            number, backwards = iterator._dlojz_from
+            done = given if self.backwards == backwards else min(given, self.number - number)
+            if done >= enough and self.more(iterator, given):
                 self.log.note("cut")
                 raise StopIteration
             batch = original(iterator)

@@ -25,7 +25,7 @@ def clears(seen: Seen) -> tuple:
 
 def lets_go(seen: Seen) -> tuple:
     alive = [update.alive for update in seen.updates]
-    grows = any(a < b < c and c >= 4 for a, b, c in zip(alive, alive[1:], alive[2:]))
+    grows = any(a < b < c and c >= 3 for a, b, c in zip(alive, alive[1:], alive[2:]))  # a pass has five updates, two of them new
     if grows:
         back = seen.all("backward")
         return WRONG, (f"{max(alive)} graphs of earlier losses are still in memory, one more with each update. Something keeps "
@@ -212,7 +212,7 @@ def means(seen: Seen) -> tuple:
             return UNSEEN, (f"The last batch of validation has {loader.size % loader.batch_size} of {loader.batch_size} samples: "
                             "a mean of the batches' means counts them too much."), loader
         return (NOT_APPLICABLE, "All batches of validation have the same size.") if loader else (
-            UNSEEN, "This run came to no validation by a DataLoader of torch.")
+            UNSEEN, "This run came to no validation without gradients by a DataLoader of torch.")
     plain = []
     for losses, printed in ragged:
         of_means = sum(value for value, _ in losses) / len(losses)
@@ -225,7 +225,8 @@ def means(seen: Seen) -> tuple:
         right = f"{of_samples:.{len(number.split('.')[1])}f}"
         return WRONG, (f"It printed {number} after a validation: the mean of the batches' means, though the last batch is "
                        f"smaller. Over the samples it is {right}. Weight each batch by its size."), event
-    return UNSEEN, "The last batch of validation is smaller than the others, and no number that was printed shows how it counts."
+    return UNSEEN, ("The last batch of validation is smaller than the others, and what was printed after "
+                    f"{words.counted(len(ragged), 'validation')} does not show how it counts. More of them: --updates 40.")
 
 
 def _is(value: float, number: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
-from ...ui import page
+from ...ui import messages, page
 from ...ui.page import View
 from .. import catalogue, notebooks
 from .seen import NO_GPU, NOT_APPLICABLE, USED, VERDICTS, Finding
@@ -34,10 +34,10 @@ def brought(one: Finding) -> str:
 
 
 def table(findings: list[Finding]) -> str:
-    style = f"padding: 5px 10px 5px 0; border-bottom: 1px solid {page.LINE}; vertical-align: top"
+    style = f"padding: 5px 10px 5px 0; border-bottom: 1px solid {page.LINE}; vertical-align: top; text-align: left"
     labs, rows = catalogue.labs(), []
     for one in findings:
-        where = link(Path(one.file).resolve().as_uri(), one.place) if one.line else ""
+        where = to_line(one) if one.line else ""
         where += f"<br><code>{html.escape(one.source)}</code>" if one.source else ""
         lab = link(notebooks.name_of(labs[one.lab]), f"lab {one.lab}") if one.lab in labs else one.lab
         cells = [f"<b>{html.escape(one.technique)}</b><br>{html.escape(one.verdict)}",
@@ -46,6 +46,14 @@ def table(findings: list[Finding]) -> str:
         rows.append("".join(f'<td style="{style}">{cell}</td>' for cell in cells))
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return f'<table style="border-collapse: collapse; font-size: 13px; margin: 8px 0; color: inherit">{body}</table>'
+
+
+def to_line(one: Finding) -> str:
+    """Below this folder as JupyterLab opens it, from a notebook or a page here; elsewhere as a file."""
+    file = Path(one.file).resolve()
+    if file.is_relative_to(Path.cwd()):
+        return messages.link(file.relative_to(Path.cwd()).as_posix(), one.line, one.place)
+    return link(file.as_uri(), one.place)
 
 
 def link(address: str, words: str) -> str:
