@@ -16,7 +16,7 @@ from dlojz import Recorder, callbacks, views
 from dlojz.jobs import script
 from dlojz.system import sites
 from dlojz.system.errors import UsageError
-from dlojz.training import records
+from dlojz.training import recorder, records
 
 PAGE = Path(__file__).parents[1] / "docs" / "own.md"
 
@@ -179,3 +179,8 @@ def test_json_of_a_record_is_plain(tmp_path):
     run.end()
     start = json.loads((tmp_path / records.NAME).read_text().splitlines()[0])
     assert start["args"] == {"where": str(tmp_path), "rate": "inf"}
+
+
+def test_a_model_is_the_same_in_one_process_and_in_several():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    assert recorder._inner(torch.compile(torch.nn.DataParallel(model))) is model
