@@ -309,6 +309,7 @@ def test_a_folder_of_runs_that_submit_did_not_make_has_its_name(run, tmp_path, m
             views.trace(none)
 
 
+@pytest.mark.alone
 def test_an_ordinary_trace_takes_less_than_a_second(tmp_path):
     """As many events as five steps of a ResNet-50 on a GPU."""
     path = Gpu(world=2).steps(5, lambda gpu: training(gpu, layers=700)).write(tmp_path / "trace.json.gz")
