@@ -213,14 +213,11 @@ def attention(here: Here) -> Iterator[dict]:
     if here.cuda:
         ways |= {"compiled naive": torch.compile(naive_attention, dynamic=False), "flash": through(SDPBackend.FLASH_ATTENTION),
                  "efficient": through(SDPBackend.EFFICIENT_ATTENTION), "cudnn": through(SDPBackend.CUDNN_ATTENTION)}
-        for size in ((128, 64, 4, 3), (128, 64, 8, 3), (64, 64, 4, 3), (64, 128, 4, 3), (128, 128, 8, 3)):
-            name = "kit, {} x {}, {} warps, {} stages".format(*size)
-            ways[name] = lambda q, k, v, size=size: kit.attention(q, k, v, False, *size)
     for length in (512, 1024, 2048, 4096, 8192) if not here.tiny else (20,):
         heads = (8, 16) if here.cuda else (1, 2)
         q, k, v = (torch.randn(*heads, length, 64 if here.cuda else 16, device=here.device, dtype=dtype) for _ in range(3))
         right = nn.scaled_dot_product_attention(q, k, v)
-        few = {"math", "compiled naive", *(name for name in ways if "kit," in name)} if length not in (1024, 4096) else set()
+        few = {"math"} if length not in (1024, 4096) else set()
         few |= {"naive"} if length == 8192 else set()  # 70 GB
         least = {name: math.inf for name in ways if name not in few}
         for turn, name in itertools.product(range(3), least):  # in turns: the clock falls as it gets warm
@@ -603,7 +600,7 @@ def _of_kernels(rows: list[dict]) -> tuple[list, list]:
 def _of_attention(rows: list[dict]) -> tuple[list, list]:
     return ["8 x 16 heads of 64, bfloat16", "time", "TFLOP/s", "memory"], [
         (f"{row['way']}, length {row['length']:,}", _time(row["seconds"]), f"{row['flops'] / row['seconds'] / 1e12:.0f}",
-         f"{row['memory'] / 1e9:.2f} GB") for row in rows if row["what"] == "attention" and "kit, " not in row["way"]]
+         f"{row['memory'] / 1e9:.2f} GB") for row in rows if row["what"] == "attention"]
 
 
 def _of_waits(rows: list[dict]) -> tuple[list, list]:

@@ -156,6 +156,8 @@ def attention_kernel(q, k, v, out, length, scale, SIZE: tl.constexpr, ROWS: tl.c
         weights = tl.exp2(scores * (scale * 1.4426950408889634) - new[:, None])
         shrink = tl.exp2(largest - new)
         total = total * shrink + tl.sum(weights, 1)
+        if EVEN:  # read here, they are waited for here, and not before the first product; the compiler drops the load above
+            values = v.load([head * length + first, 0])
         result = result * shrink[:, None] + tl.dot(weights.to(values.dtype), values, input_precision="ieee")
         largest = new
         # <<< kernels.attention
@@ -183,8 +185,9 @@ def attention(q, k, v, causal=False, rows=0, columns=0, warps=0, stages=0):
     if even:
         rows, columns, given, how = tall, wide, blocks, {"num_stages": stages or 2, "maxnreg": 168}  # so that an SM runs three
     else:
-        most = 64 if size * q.element_size() <= 256 else 32  # what an SM has room for
-        rows, columns = rows or (128 if compiles() else 16), columns or (most if compiles() else 16)
+        bytes_each = size * q.element_size()  # of a row: what an SM has room for
+        best = (16, 16) if not compiles() else (64, 64) if bytes_each <= 128 else (128, 64 if bytes_each <= 256 else 32)
+        rows, columns = rows or best[0], columns or best[1]
         how = {"num_stages": stages or 3}
     grid = (triton.cdiv(length, rows), q.numel() // (length * size))
     attention_kernel[grid](*given, length, size**-0.5, SIZE=size, ROWS=rows, COLUMNS=columns, CAUSAL=causal, EVEN=even,
