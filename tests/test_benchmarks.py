@@ -1,5 +1,6 @@
 """The benchmarks run, and the pages say what is kept. What they measure is no test: that depends on the machine."""
 
+import argparse
 import json
 import math
 import os
@@ -93,6 +94,16 @@ def test_the_page_on_the_language_model_says_what_is_kept():
     assert language.page(text, language.RESULTS) == text, "python -m dlojz.benchmarks.language --page"
     found = json.loads(next(language.RESULTS.glob("language-*.json")).read_text())["rows"]
     assert found["whole"]["tokens_per_second"] > 1.10 * language.NANOGPT
+
+
+def test_rows_of_the_language_model_stay_until_they_are_measured_anew(tmp_path):
+    args = argparse.Namespace(out=tmp_path, model="1m", length=64, vocabulary=320, steps=3, rows=2)
+    for rows in ({"whole": {"step_ms": 2.0}, "text": {"step_ms": 3.0}}, {"eager": {"step_ms": 4.0}, "whole": {"step_ms": 1.0}}):
+        file = language.keep(rows, args)
+    found = json.loads(file.read_text())["rows"]
+    assert [(name, row["step_ms"]) for name, row in found.items()] == [("eager", 4.0), ("whole", 1.0), ("text", 3.0)]
+    language.keep({"eager": {"step_ms": 5.0}}, argparse.Namespace(**vars(args) | {"length": 32}))
+    assert list(json.loads(file.read_text())["rows"]) == ["eager"]  # of another training
 
 
 def test_a_page_is_made_of_what_is_kept(tmp_path):

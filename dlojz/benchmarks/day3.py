@@ -362,14 +362,14 @@ def table_of_batches(found: dict) -> tuple[list[str], list[list[str]], str]:
 
 def table_of_switches(found: dict) -> tuple[list[str], list[list[str]], str]:
     def spread(name: str, what: str, form: str) -> str:
-        least, *_, most = sorted(r[what] for r in found["rows"] if r["way"] == name)
-        return f"{least:{form}} to {most:{form}}"
+        least, *_, most = (f"{number:{form}}" for number in sorted(r[what] for r in found["rows"] if r["way"] == name))
+        return least if least == most else f"{least} to {most}"
 
     one = found["rows"][0]
     said = (f"small_resnet, {words.counted(one['epochs'], 'epoch')} of {one['images']:,} images of `tiny`, {one['batch']} at "
             f"a time, SGD with cosine, lr {one['lr']:g}; the lowest and the highest of {len(SEEDS)} seeds")
     return (["switch", "accuracy in validation", "loss in validation", "seconds"],
-            [[name, spread(name, "accuracy", ".2%"), spread(name, "loss", ".3f"), spread(name, "seconds", ".1f")]
+            [[name, spread(name, "accuracy", ".2%"), spread(name, "loss", ".3f"), spread(name, "seconds", ".2f")]
              for name in dict.fromkeys(r["way"] for r in found["rows"])], said)
 
 

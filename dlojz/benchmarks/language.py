@@ -52,10 +52,10 @@ class Variant:
 
 VARIANTS = {
     "eager": Variant("as it is", "no", profiled=True),
+    "script": Variant("by train_lm.py itself, with its books"),
     "whole": Variant("compiled whole", profiled=True),
     "joined": Variant("compiled whole, one product for both of SwiGLU", joined=True),
     "views": Variant("the same, gradients written side by side at once", joined=True, options={"max_pointwise_cat_inputs": 1}),
-    "script": Variant("by train_lm.py itself, with its books"),
     "tuned": Variant("compiled whole, sizes of kernels searched", options={"coordinate_descent_tuning": True}),
     "heads64": Variant("compiled whole, heads of 64 numbers, as GPT-2 has", size=64),
     "bf16": Variant("compiled whole, all weights bfloat16", weights="bfloat16"),
@@ -317,7 +317,8 @@ def main(argv=None) -> int:
 
 
 def keep(rows: dict, args) -> Path:
-    """Writes the rows with the machine, the versions and the date as ``language-1x-DEVICE.json``."""
+    """Writes the rows with the machine, the versions and the date as ``language-1x-DEVICE.json``. Rows that the file has of the
+    same training and torch stay, unless they are measured anew."""
     import torch
 
     from .day2 import _rounded
@@ -330,7 +331,11 @@ def keep(rows: dict, args) -> Path:
     file = args.out / f"language-1x-{name}.json"
     asked = {name: getattr(args, name) for name in ("model", "length", "vocabulary", "steps")} | {"batch_size": args.rows}
     head = {"date": time.strftime("%Y-%m-%d", time.gmtime()), **asked, "machine": hardware, "versions": told["versions"]}
-    said = ",\n".join(f"  {json.dumps(name)}: {json.dumps(_rounded(asdict(VARIANTS[name]) | row))}" for name, row in rows.items())
+    made = {name: _rounded(asdict(VARIANTS[name]) | row) for name, row in rows.items()}
+    before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if before and all(before.get(name) == asked[name] for name in asked) and before["versions"]["torch"] == told["versions"]["torch"]:
+        made = before["rows"] | made
+    said = ",\n".join(f"  {json.dumps(name)}: {json.dumps(made[name])}" for name in VARIANTS if name in made)
     file.write_text(json.dumps(head, indent=1).removesuffix("\n}") + ',\n "rows": {\n' + said + "\n }\n}\n")
     return file
 
