@@ -333,7 +333,7 @@ def keep(rows: dict, args) -> Path:
     head = {"date": time.strftime("%Y-%m-%d", time.gmtime()), **asked, "machine": hardware, "versions": told["versions"]}
     made = {name: _rounded(asdict(VARIANTS[name]) | row) for name, row in rows.items()}
     before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    if before and all(before.get(name) == asked[name] for name in asked) and before["versions"]["torch"] == told["versions"]["torch"]:
+    if before and before["versions"]["torch"] == told["versions"]["torch"] and all(before.get(n) == asked[n] for n in asked):
         made = before["rows"] | made
     said = ",\n".join(f"  {json.dumps(name)}: {json.dumps(made[name])}" for name in VARIANTS if name in made)
     file.write_text(json.dumps(head, indent=1).removesuffix("\n}") + ',\n "rows": {\n' + said + "\n }\n}\n")
