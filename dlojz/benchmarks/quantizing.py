@@ -18,9 +18,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median
 
 from ..system import machine, paths, suggest
+from ..traces.roofs import timed
 from . import pages
 from .hardware import measure
 
@@ -42,14 +42,7 @@ class Here:
 
     def time(self, function: Callable) -> float:
         """Seconds of a call, after a first one."""
-        import torch
-
-        function()
-        if not self.cuda:
-            return min(_elapsed(function) for _ in range(3))
-        torch.cuda.synchronize()
-        many = max(1, min(100, int(self.seconds / 5 / max(_group(function, 2), 1e-7))))
-        return median(_group(function, many) for _ in range(5))
+        return timed(function, self.device, self.seconds)
 
     def in_graph(self, functions: list[Callable]) -> float:
         """Seconds of a call, of several that one CUDA graph holds; on a CPU, of the first of them."""
@@ -388,18 +381,6 @@ def _elapsed(function: Callable) -> float:
     begun = time.perf_counter()
     function()
     return time.perf_counter() - begun
-
-
-def _group(function: Callable, many: int) -> float:
-    import torch
-
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
-    for _ in range(many):
-        function()
-    end.record()
-    torch.cuda.synchronize()
-    return begin.elapsed_time(end) / 1e3 / many
 
 
 def _kernels(function: Callable) -> list[list]:
