@@ -67,7 +67,6 @@ VARIANTS = {
     "1b-fp8": Variant("the same, products of the blocks in FP8", "blocks", model="1b", rows=8, fp8="hand"),
     "1b-torchao": Variant("the same by torchao", "blocks", model="1b", rows=8, fp8="torchao"),
     "text": Variant("by blocks, on text", "blocks", text=200),
-    "text-fp8": Variant("the same, products of the blocks in FP8", "blocks", text=200, fp8="hand"),
     "text-torchao": Variant("the same by torchao", "blocks", text=200, fp8="torchao"),
 }
 
@@ -254,15 +253,15 @@ def of_speed(found: dict) -> str:
 
 def of_fp8(found: dict) -> str:
     rows, made = found["rows"], []
-    for plain, start in (("blocks", ""), ("1b", "1b-"), ("text", "text-")):
+    for plain, start in (("blocks", ""), ("text", "text-"), ("1b", "1b-")):
         ways = [rows.get(name) for name in (plain, f"{start}fp8", f"{start}torchao")]
         if plain in rows and any(ways[1:]):
             one = rows[plain]
             what = f"{one['model']}, {one['rows']} rows" + (f", {one['text']} steps on text" if one.get("text") else "")
             times = ["-" if not row else f"{row['step_ms']:.1f} ({one['step_ms'] / row['step_ms']:.2f})" for row in ways]
-            losses = (f"{row['loss'][1]:.3f}" if row and row.get("text") else "-" for row in ways)
+            losses = (f"{row['loss'][1]:.2{'f' if row['loss'][1] > 0.01 else 'g'}}" if row else "-" for row in ways)
             made.append((what, times[0].split()[0], *times[1:], *losses))
-    head = ["training", "ms per step, bf16", "FP8 (times as fast)", "torchao's FP8", "loss, bf16", "FP8", "torchao's"]
+    head = ["training", "ms per step, bf16", "FP8 (times as fast)", "torchao's FP8", "last loss, bf16", "FP8", "torchao's"]
     return pages.table(found, head, made) if made else "Not measured yet.\n"
 
 
