@@ -133,7 +133,8 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
     elif procs.world_size > 1:
         model = DistributedDataParallel(net, device_ids=[device] if device.type == "cuda" else None,
                                         broadcast_buffers=False,  # angles, which never change
-                                        gradient_as_bucket_view=True)  # or each gradient is copied to be sent, and back
+                                        gradient_as_bucket_view=True,  # or each gradient is copied to be sent, and back
+                                        bucket_cap_mb=100)  # fewer, larger messages than 25 MB make: see docs/day4.md
     uncompiled = model
     if args.compile and not args.compile_blocks:
         model = torch.compile(model, mode=args.compile)
