@@ -71,8 +71,8 @@ def test_every_switch_is_in_these_tests(script, capsys):
     assert untested <= {"--help", "--chronometer", "--batch-size", "--epochs"}
 
 
-@pytest.mark.parametrize("cuda, world", [(False, 1), (True, 4), pytest.param(False, 4, marks=pytest.mark.long),
-                                         pytest.param(True, 1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("cuda, world", [(True, 4), *(pytest.param(*other, marks=pytest.mark.long)
+                                                       for other in ((False, 1), (False, 4), (True, 1)))])
 def test_every_pair_is_accepted_or_refused_in_one_line(ask, world, cuda):
     accepted, refused = set(), {}
     for one, other in itertools.combinations(CHOICES, 2):

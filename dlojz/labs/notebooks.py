@@ -7,6 +7,7 @@ heading, the line of times, the rows of the table of fences, and the lab's row i
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -403,6 +404,9 @@ def execute(folder: Path, name: str, expected: str, cell_seconds: float = 300, s
     except CellTimeoutError:
         return f"cell {at} was still running after {client.timeout:.0f} s"
     except (DeadKernelError, AssertionError):  # the second: what nbclient makes of the first while it tidies up
+        if hasattr(client, "_async_cleanup_kernel_future"):  # on Ctrl-C it ends the kernel, and says nothing else of it
+            logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # nor is what its tasks end with of use to anybody
+            raise KeyboardInterrupt from None
         return f"cell {at}: the kernel died; was it killed for its memory?"
     finally:
         end_jobs(folder, env)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from patience import LIMIT
 
 from dlojz.labs import notebooks, proof
 from dlojz.labs.answers import Answer
@@ -306,3 +307,13 @@ def test_a_kernel_that_dies_is_said(here):
     killed = notebooks.cell("cell-1", "code", "import os; os.kill(os.getpid(), 9)")
     (here / "mine.ipynb").write_text(json.dumps({"cells": [killed], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
     assert notebooks.execute(here, "mine.ipynb", "SOLVED") == "cell 1: the kernel died; was it killed for its memory?"
+
+
+def test_interrupted_it_stops(here):
+    """And does not go on with the next notebook, as nbclient would: it takes SIGINT for itself."""
+    cell = notebooks.cell("cell-1", "code", "import os, signal, time; os.kill(os.getppid(), signal.SIGINT); time.sleep(600)")
+    (here / "mine.ipynb").write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    program = ("import pathlib; from dlojz.labs import notebooks\n"
+               f"print(notebooks.execute(pathlib.Path({str(here)!r}), 'mine.ipynb', ''))")
+    done = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, timeout=LIMIT)
+    assert not done.stdout and done.stderr.rstrip().endswith("KeyboardInterrupt"), done.stdout + done.stderr

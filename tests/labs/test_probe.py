@@ -89,6 +89,9 @@ def test_only_folders_that_are_certainly_abandoned_are_removed(temporary):
             (folder / session.OWNER).write_text(json.dumps(owner) if owner else "{")
     (temporary / f"{session.PREFIX}link").symlink_to(temporary / f"{session.PREFIX}mine")
     (temporary / "else").mkdir()
+    until = time.monotonic() + LIMIT
+    while child.pid not in processes.marked(f"{session.MARK}=somebody") and time.monotonic() < until:
+        time.sleep(0.01)  # an environment can be read a moment after the program has begun
     session.remove_abandoned()
     child.kill()
     child.wait()

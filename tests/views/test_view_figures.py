@@ -598,8 +598,8 @@ def broken() -> dict[str, list[dict] | str | None]:
     return found
 
 
-@pytest.mark.parametrize(("view", "every"), [(view, 4 if view == "report" else 1) for view in ALL]
-                         + [pytest.param("report", 1, marks=pytest.mark.long)])  # it is made of the others
+@pytest.mark.parametrize(("view", "every"), [(view, 12 if view == "report" else 3) for view in ALL]  # it is made of the others
+                         + [pytest.param(view, 1, marks=pytest.mark.long) for view in ALL])
 def test_no_record_ends_in_a_traceback(tmp_path, view, every):
     for number, (name, events) in list(enumerate(broken().items()))[::every]:
         path = folder(tmp_path / f"x-{number:03}", events if isinstance(events, list) else None)
@@ -672,7 +672,7 @@ def test_runs_that_have_not_begun(tmp_path):
     assert str(views.memory_sweep(broke)).split("\n")[0] == "memory and speed against the batch size"
 
 
-@pytest.mark.parametrize(("seed", "count"), [(1, 60), pytest.param(2, 300, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("seed", "count"), [(1, 20), pytest.param(2, 300, marks=pytest.mark.long)])
 def test_values_that_no_run_writes_are_survived(seed, count):
     """A file that somebody edited, or that a bug wrote: each number may be anything that JSON can hold."""
     odd = [None, True, -1, 0, 1e308, 1e-320, 10**400, 1e39, -1e39, math.nan, math.inf, "x", [], {"a": 1}]

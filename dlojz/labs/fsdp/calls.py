@@ -3,6 +3,7 @@
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import torch
@@ -220,13 +221,16 @@ def kept(sharding, note):
 
 def aside(sharding, note, net, optimizer):
     """A checkpoint that is written while training goes on."""
-    among = []
+    among, reached = [], threading.Event()
     gather = dist.gather_object
 
     def watched(obj, *args, group=None, **kwargs):
-        if threading.current_thread() is not threading.main_thread() and group in (None, dist.group.WORLD):
-            among.append("the training's")
-            raise RuntimeError("in the group of the training")
+        if threading.current_thread() is not threading.main_thread():
+            if group in (None, dist.group.WORLD):
+                among.append("the training's")
+                reached.set()
+                raise RuntimeError("in the group of the training")
+            reached.set()
         return gather(obj, *args, group=group, **kwargs)
 
     wanted, folder = everything(net, optimizer), shared_folder("aside")
@@ -234,7 +238,9 @@ def aside(sharding, note, net, optimizer):
     try:
         later = sharding.save(folder, net, optimizer, wait=False)
         if callable(getattr(later, "result", None)):
-            before = later.done()
+            before, until = later.done(), time.monotonic() + 10
+            while not (reached.wait(0.01) or later.done()) and time.monotonic() < until:
+                pass  # or a rank trains on, and fails for the other, which knows already
             if not among:
                 train(net, optimizer, 2)
             failed = ""
