@@ -225,7 +225,7 @@ def parser() -> Parser:
     what.add_argument("--into", default="", metavar="FOLDER",
                       help="left out: `references` of the site in use, in a checkout of the kit dlojz/recorded")
     what.set_defaults(run=reference_save)
-    what = does.add_parser("list", help="the recorded runs: name, card, versions, date")
+    what = does.add_parser("list", help="the recorded runs: name, card, versions, date; and which ones the labs lack")
     what.set_defaults(run=reference_list)
 
     verb = verbs.add_parser("publish", help="publish how you are doing to the room of the course, under a pseudonym")
@@ -625,8 +625,10 @@ def reference_save(args) -> int:
 
 def reference_list(args) -> int:
     from .jobs import recorded
+    from .labs import launch
 
-    return _print(recorded.table())
+    say(recorded.table())
+    return _print(f"\nOf the runs that the notebooks submit:\n{launch.recorded()}")
 
 
 def publish(args) -> int:

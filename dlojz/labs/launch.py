@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import fnmatch
 import math
 import os
 import re
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from ..jobs import Group, Job
 from ..jobs.job import cancel, refresh
+from ..jobs.recorded import recorded as kept_runs
 from ..jobs.states import Request
 from ..jobs.submission import ask, start
 from ..system import sites, suggest, workspace
@@ -74,6 +76,37 @@ def statements(notebook: dict) -> list[ast.stmt]:
             kept.append(one)
             needed |= _reads(one)
     return kept[::-1]
+
+
+def names(notebook: dict) -> list[str]:
+    """The names of the runs that it submits, in their order; ``profile_*`` where the notebook puts a name together."""
+    kept = statements(notebook)
+    own = {one.name for one in kept if isinstance(one, ast.FunctionDef)}  # of the notebook; the second argument is a name
+    calls = [node for one in kept for node in ast.walk(one) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    found = []
+    for call in calls:
+        given = [each.value for each in call.keywords if each.arg == "name"]
+        given += call.args[:1] if call.func.id == "earlier" else call.args[1:2] if call.func.id in own else []
+        found += [_pattern(each) for each in given]
+    return [name for name in dict.fromkeys(found) if name]
+
+
+def _pattern(name: ast.expr) -> str:
+    parts = name.values if isinstance(name, ast.JoinedStr) else [name]
+    said = [part.value if isinstance(part, ast.Constant) else "*" for part in parts]
+    return "" if said == ["*"] else "".join(map(str, said))
+
+
+def recorded() -> str:
+    """A table of the notebooks that submit runs: which of their runs `reference` has, and which nobody has recorded. Runs that
+    are there to fail or to be cancelled are left out."""
+    have, rows = {name for card in kept_runs().values() for name in card}, []
+    for notebook in notebooks_of(list(catalogue.labs().values())):
+        wanted = [name for name in names(notebooks.read(notebook)) if name not in notebooks.ends()]
+        there = [name for name in wanted if fnmatch.filter(have, name)]
+        if wanted:
+            rows.append([notebooks.lab_of(notebook), ", ".join(there), ", ".join(name for name in wanted if name not in there)])
+    return page.table(["lab", "recorded", "not recorded"], rows)
 
 
 def _calls(statement: ast.stmt) -> set[str]:

@@ -64,6 +64,12 @@ def test_only_what_submits_and_what_that_needs():
     assert [line.startswith(begin) for line, begin in zip(kept, KEPT, strict=True)] == [True] * len(KEPT)
 
 
+def test_the_names_of_the_runs():
+    assert launch.names(notebook()) == ["one", "both", "after", "too_long", "wrong", "more"]
+    some = notebook('for kind in ("a", "b"):\n    submit("x.py", name=f"of_{kind}")\n    submit("x.py", name=kind)')
+    assert launch.names(some) == ["of_*"]
+
+
 def test_each_submission_of_the_notebooks_is_found(here):
     for name in workspace.notebooks():
         cells = ["".join(cell["source"]) for cell in notebooks.read(name)["cells"] if cell["cell_type"] == "code"]
@@ -197,8 +203,9 @@ def test_records_are_kept_for_the_site(given, monkeypatch, capsys):
     assert run.numbers["images_per_second"] == pytest.approx(16) and len(run.record.steps) <= recorded.MOST + 2
     assert run.record.steps[-1]["step"] == 399 and len(recorded.reference("both")) == 2
     assert cli.main(["reference", "list"]) == 0
-    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("both"))
-    assert line.split(None, 3)[1:] == ["2", "h100", "NVIDIA H100 80GB, torch 2.9, 2001-09-09"]
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
+    assert lines["both"].split(None, 3)[1:] == ["2", "h100", "NVIDIA H100 80GB, torch 2.9, 2001-09-09"]
+    assert re.split("  +", lines["ddp"]) == ["ddp", "one, both, after", "wrong, more"], "`too_long` is there to be cancelled"
     assert recorded.reference("gpu").recorded == "h200", "the kit's are there too"
     assert cli.main(["reference", "save", "one", "--into", str(given / "other")]) == 0
     assert (given / "other" / "h100" / "one.jsonl").is_file()

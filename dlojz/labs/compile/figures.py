@@ -150,7 +150,7 @@ def pays(off=None, *on) -> View:
         aside = f"ResNet-50, 224 px, batch 256, bf16, channels-last; {runs.source(found)}"
     else:
         timed = {job.name: _of_job(job) for job in (off, *on)}
-        title, aside = "When compiling has paid for itself", "your runs"
+        title, aside = "When compiling has paid for itself", "recorded runs" if getattr(off, "recorded", "") else "your runs"
     (first_off, step_off), names = next(iter(timed.values())), list(timed)
     after = {name: runs.pays_after(*timed[name], first_off, step_off) for name in names[1:]}
     longest = min(max([1.3 * each for each in after.values() if each] or [100]), 100_000)
