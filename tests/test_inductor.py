@@ -52,7 +52,7 @@ def test_a_first_use_that_fails_or_hangs(monkeypatch):
 def test_without_a_compiler_nothing_is_tried(monkeypatch, capsys):
     monkeypatch.setattr(inductor, "compiler", lambda system=None: None)
     said = inductor.warm()
-    assert "a C++ compiler (g++) missing" in said and "recorded numbers" in said and not capsys.readouterr().err
+    assert "it lacks a C++ compiler (g++)" in said and "recorded numbers" in said and not capsys.readouterr().err
 
 
 def test_the_doctor_warms_it_when_asked(monkeypatch, capsys):

@@ -127,14 +127,15 @@ def look_compiler(system: System) -> dict:
 
 def say_compiler(compiler: dict, has_gpu: bool) -> Iterator[Finding]:
     missing = inductor.missing(bool(compiler["compiler"]), compiler["headers"])
+    mend = ["conda install gxx, or apt install g++ python3-dev, or a module of your site"] if missing else []
     if has_gpu and not compiler["triton"]:
         missing.append("Triton")
+        mend.append(f"{pip()} install triton")
     if missing:
         yield note(
             "torch.compile",
-            f"cannot work here: {' and '.join(missing)} missing",
-            "Only torch.compile needs it: conda install gxx, or apt install g++ python3-dev, or a module; pip install triton. "
-            "Without it the lab compile shows recorded numbers.",
+            f"cannot work here: it lacks {' and '.join(missing)}",
+            f"Only torch.compile needs it: {'; '.join(mend)}. Without it the lab compile shows recorded numbers.",
             **compiler,
         )
         return

@@ -72,7 +72,7 @@ def is_warm() -> bool:
 def warm(limit: float = LIMIT) -> str:
     """Compile a little now, with a line that says so while it lasts; returns in a sentence what came of it."""
     if lacking := missing(bool(compiler()), headers()):
-        return (f"torch.compile cannot work here: {' and '.join(lacking)} missing. You can do without: the lab compile then "
+        return (f"torch.compile cannot work here: it lacks {' and '.join(lacking)}. You can do without: the lab compile then "
                 "shows recorded numbers")
     if is_warm():
         return f"torch.compile's cache is warm: {folder()}"

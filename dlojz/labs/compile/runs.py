@@ -35,7 +35,7 @@ def _why(scale: str) -> str:
         triton = importlib.util.find_spec("triton") is not None
         return "" if triton else f"{LATE}: Triton is missing (pip install triton). You see what was recorded."
     if lacking := inductor.missing(bool(inductor.compiler()), inductor.headers()):
-        return f"{LATE}: {' and '.join(lacking)} missing (`dlojz doctor` says what to do). You see what was recorded."
+        return f"{LATE}: it lacks {' and '.join(lacking)} (`dlojz doctor` says what to do). You see what was recorded."
     if not inductor.is_warm():
         return (f"{LATE}: its first use takes a minute or more. To pay that now, run `dlojz doctor --warm` in a terminal, then "
                 "this cell again. Until then you see what was recorded.")
