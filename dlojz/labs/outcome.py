@@ -20,7 +20,7 @@ class Outcome:
     """A check's answer, for a learner.
 
     ``message`` says what was seen, what was expected and where to look. ``verified`` names what the check has seen to be right,
-    ``unverified`` what this machine could not show. True where solved.
+    ``unverified`` what this machine could not show; ``asks`` is a question to the learner. True where solved.
     """
 
     lab: str
@@ -29,6 +29,7 @@ class Outcome:
     verified: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
     seconds: float = 0.0
+    asks: messages.Shown | None = None
 
     def __bool__(self) -> bool:
         return self.state == SOLVED
@@ -45,7 +46,16 @@ class Outcome:
         lines = [self.title, *self.message.splitlines()]
         for label, sentences in (("Verified", self.verified), ("Not verified here", self.unverified)):
             lines += [f"{label}: {sentence}." for sentence in sentences]
-        return shown("\n  ".join(lines))
+        return shown("\n  ".join([*lines, self.asks.text] if self.asks else lines))
+
+    def _ipython_display_(self) -> None:
+        """The question beside the verdict, as an output of its own: buttons end with the kernel, the verdict does not."""
+        if self.asks is None:
+            raise NotImplementedError  # IPython's word for: show it as _repr_html_ says
+        from IPython.display import HTML, display
+
+        display(HTML(self._repr_html_()))
+        display(self.asks)
 
     def _repr_html_(self) -> str:
         colour = COLOURS[self.state]

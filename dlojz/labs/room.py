@@ -20,6 +20,7 @@ import statistics
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ..jobs.job import load
@@ -72,7 +73,7 @@ def publish(name: str | bool | None = None) -> messages.Shown:
         words = f"The instructors would like to see where the room is stuck. You may publish, under a pseudonym: {PUBLISHED}."
         how = (f'Nothing is published unless you say so: publish("{name}"), or any other pseudonym, in a shell '
                f"`dlojz publish '{name}'`. publish(False): no.")
-        return Question(words, how, f"Publish as {name}", lambda: publish(name))
+        return Question(words, how, {f"Publish as {name}": lambda: publish(name)})
     mine |= {"publish": True, "name": _pseudonym(name), "id": mine.get("id") or secrets.token_hex(6)}
     put(here, mine, folder)
     _keep(here, mine)
@@ -111,11 +112,13 @@ def mistake(lab: Lab, message: str) -> str:
     return ""
 
 
-def asks(here: Path, lab: str) -> str:
+def asks(here: Path, lab: str) -> Question | None:
     """The question on a lab that was just solved, for whoever publishes and has not answered it."""
     if not _mine(here).get("publish") or any(event["event"] == "feedback" and event["lab"] == lab for event in events.read(here)):
-        return ""
-    return f'How hard was it? feedback("{lab}", 3): ' + ", ".join(f"{number} {word}" for number, word in HARD.items())
+        return None
+    answers = ", ".join(f"{number} {word}" for number, word in HARD.items())
+    how = f'feedback("{lab}", 3), in a shell `dlojz feedback {lab} 3`: {answers}'
+    return Question("How hard was it for you?", how, {word: partial(feedback, lab, number) for number, word in HARD.items()})
 
 
 def update(here: Path) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import html
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -177,8 +178,8 @@ def _noted(at: Target, outcome: Outcome, stood: str) -> Outcome:
 
     known = {"mistake": room.mistake(at.lab, outcome.message)} if outcome.state == WRONG else {}
     lost = events.note(at.here, "check", at.lab.id, outcome=outcome.state.lower(), fences=stood, **known)
-    more = [line for line in (lost, room.asks(at.here, at.lab.id) if outcome else "") if line]
-    return dataclasses.replace(outcome, message="\n".join([outcome.message, *more]).lstrip("\n")) if more else outcome
+    message = "\n".join(filter(None, [outcome.message, lost]))
+    return dataclasses.replace(outcome, message=message, asks=room.asks(at.here, at.lab.id) if outcome else None)
 
 
 def hint(lab: str, step: int | None = None) -> messages.Shown:
@@ -222,18 +223,21 @@ def diff(lab: str) -> messages.Shown:
 
 
 class Question(messages.Shown):
-    """Nothing has been done: a notebook shows a button that does it, anything else says how."""
+    """Nothing has been done: a notebook shows a button that does it, or one for each answer; anything else says how.
 
-    def __init__(self, words: str, how: str, yes: str, act):
+    ``acts``: what each button does, by its words.
+    """
+
+    def __init__(self, words: str, how: str, acts: dict[str, Callable[[], messages.Shown]]):
         super().__init__(f"{words} {how}", messages.lines(words, how))
-        self.words, self.yes, self.act = words, yes, act
+        self.words, self.acts = words, acts
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         if plain_wanted():
             return {"text/plain": self.text}
         from .widgets import question_form
 
-        return question_form(self.words, self.yes, self.act)._repr_mimebundle_() | {"text/plain": self.text}
+        return question_form(self.words, self.acts)._repr_mimebundle_() | {"text/plain": self.text}
 
 
 def solve(lab: str, yes: bool = False) -> messages.Shown:
@@ -255,7 +259,7 @@ def solve(lab: str, yes: bool = False) -> messages.Shown:
             return messages.Shown("Nothing was changed.")
     if not yes:
         how = f'Nothing was changed. To confirm: solve("{name}", yes=True), in a shell `dlojz solve --yes {name}`'
-        return Question(words, how, f"Put the solution of {name} into {at.place}", lambda: _solve(name))
+        return Question(words, how, {f"Put the solution of {name} into {at.place}": lambda: _solve(name)})
     return _solve(name)
 
 

@@ -135,25 +135,30 @@ def prediction_form(prediction) -> ipywidgets.Widget:
     return _form(ipywidgets.HTML(messages.headline(prediction.question)), ipywidgets.HBox([box, button]), said)
 
 
-def question_form(words: str, yes: str, act: Callable[[], messages.Shown]) -> ipywidgets.Widget:
-    """A button that does something only when it is pressed, and shows what ``act`` returns."""
+def question_form(words: str, acts: dict[str, Callable[[], messages.Shown]]) -> ipywidgets.Widget:
+    """A button that does something only when it is pressed, or several of which one can be, and shows what that returns."""
     lock = threading.RLock()
-    button = ipywidgets.Button(description=yes, button_style="warning", layout={"width": "max-content"})
+    style = "warning" if len(acts) == 1 else ""
+    buttons = [ipywidgets.Button(description=yes, button_style=style, layout={"width": "max-content"}) for yes in acts]
     said = ipywidgets.HTML()
 
-    def pressed(_button) -> None:
+    def pressed(button) -> None:
         with lock:
             if button.disabled:
                 return
-            button.disabled = True
+            for each in buttons:
+                each.disabled = True
             try:
-                said.value = act()._repr_html_()
+                said.value = acts[button.description]()._repr_html_()
             except UsageError as error:
                 said.value = _complaint(error)
-                button.disabled = False
+                for each in buttons:
+                    each.disabled = False
 
-    button.on_click(pressed)
-    return _form(ipywidgets.HTML(messages.lines(words)), button, said)
+    for button in buttons:
+        button.on_click(pressed)
+    row = ipywidgets.HBox(buttons, layout={"flex_flow": "row wrap"})
+    return _form(ipywidgets.HTML(messages.lines(words)), row, said)
 
 
 def decides(field: ipywidgets.Text, button: ipywidgets.Button, act: Callable[[object], None]) -> None:

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from dlojz import cli
-from dlojz.labs import catalogue, events, questions, quiz, verbs
+from dlojz.labs import catalogue, events, questions, quiz, room, verbs
 from dlojz.labs.questions import Question
 from dlojz.system import paths
 from dlojz.system.errors import UsageError
@@ -360,13 +360,27 @@ def test_solve_in_a_notebook_does_it_when_its_button_is_pressed_once(here, widge
     from dlojz.labs.widgets import question_form
 
     asked = verbs.solve("gpu")
-    box = question_form(asked.words, asked.yes, asked.act)
+    box = question_form(asked.words, asked.acts)
     button = inside(box, widgets.Button)[0]
     assert "yes=True" not in texts(box, widgets) and 'todo("gpu")' in (here / "train.py").read_text()
     button.click()
     button.click()
     assert "net = net.to(device)" in texts(box, widgets) and 'todo("gpu")' not in (here / "train.py").read_text()
     assert button.disabled and len(events.read(here)) == 1
+
+
+def test_how_hard_a_lab_was_is_answered_with_one_of_five_buttons(here, widgets, monkeypatch):
+    from dlojz.labs.widgets import question_form
+
+    monkeypatch.setattr(room, "_mine", lambda _: {"publish": True})
+    asked = room.asks(here, "gpu")
+    box = question_form(asked.words, asked.acts)
+    buttons = inside(box, widgets.Button)
+    assert [button.description for button in buttons] == [*room.HARD.values()]
+    buttons[3].click()
+    buttons[0].click()
+    assert [event["value"] for event in events.read(here)] == [4] and "gpu was hard for you" in texts(box, widgets)
+    assert all(button.disabled for button in buttons) and room.asks(here, "gpu") is None, "asked once"
 
 
 # --- executed by a program -----------------------------------------------------------------------------------------------

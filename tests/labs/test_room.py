@@ -79,9 +79,10 @@ def test_what_is_published(here, shared, monkeypatch):
     checked(here, monkeypatch, "WRONG", f"another: {SECRET}")
     quiz.predict("amp", value=2.5)
     solved = checked(here, monkeypatch, "SOLVED", "")
-    assert 'feedback("amp", 3)' in solved.message
+    assert str(solved).endswith("4 hard, 5 too hard") and 'feedback("amp", 3), in a shell `dlojz feedback amp 3`' in str(solved)
+    assert "feedback" not in solved._repr_html_(), "in a notebook it comes after the verdict"
     room.feedback("amp", 4)
-    assert "feedback" not in checked(here, monkeypatch, "SOLVED", "").message, "asked once"
+    assert checked(here, monkeypatch, "SOLVED", "").asks is None, "asked once"
     text = next(shared.glob("*.json")).read_text()
     assert SECRET not in text and str(here) not in text and os.environ.get("USER", "nobody!") not in text
     (person,), others = room.read(shared)
