@@ -19,7 +19,7 @@ EVERY = 15  # seconds between two looks
 HERE = 15 * 60  # seconds since somebody's last event: after that they may be at lunch
 SHOWN = 12  # mistakes
 LABS = ["lab", "solved", "at it", "tries", "hints", "predicted", "measured", "how hard"]
-PEOPLE = ["who", "solved", "last at", "state", "tries", "since"]
+PEOPLE = ["who", "solved", "last at", "state", "tries", "ago"]
 STUCK = ["lab", "what their code does wrong", "trainees", "times"]
 
 
