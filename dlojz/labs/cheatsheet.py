@@ -17,6 +17,12 @@ from ..ui.page import View
 
 ONE, TWO, FOUR = "1x-nvidia-h200", "2x-nvidia-h200", "4x-nvidia-h200"
 PRINTED = """<style>
+.sheet table { width: 100%; table-layout: fixed }
+.sheet td, .sheet th { overflow-wrap: break-word; white-space: normal !important }
+.sheet th:nth-child(1) { width: 14% } .sheet th:nth-child(2) { width: 17% } .sheet th:nth-child(5) { width: 18% }
+.sheet th:nth-child(3) { width: 5% } .sheet th:nth-child(4) { width: 7% } .sheet th:nth-child(6) { width: 31% }
+.sheet th:nth-child(7) { width: 8% }
+.together { margin-top: 12px }
 @page { size: A4 landscape; margin: 10mm }
 @media print {
   body, section > div { margin: 0 !important; padding: 0 !important; max-width: none !important }

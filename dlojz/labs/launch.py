@@ -103,7 +103,7 @@ def recorded() -> str:
     have, rows = {name for card in kept_runs().values() for name in card}, []
     for notebook in notebooks_of(list(catalogue.labs().values())):
         wanted = [name for name in names(notebooks.read(notebook)) if name not in notebooks.ends()]
-        there = [name for name in wanted if fnmatch.filter(have, name)]
+        there = [name for name in wanted if name in have or fnmatch.filter(have.difference(wanted), name)]
         if wanted:
             rows.append([notebooks.lab_of(notebook), ", ".join(there), ", ".join(name for name in wanted if name not in there)])
     return page.table(["lab", "recorded", "not recorded"], rows)

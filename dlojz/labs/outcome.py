@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 
 from ..system.shown import shown
@@ -62,5 +61,5 @@ class Outcome:
         parts = [messages.headline(self.title, colour)]
         parts += [f"<div>{messages.linked(line)}</div>" for line in self.message.splitlines()]
         for label, sentences in (("Verified", self.verified), ("Not verified here", self.unverified)):
-            parts += [f"<div style='opacity:.75'>{label}: {html.escape(sentence)}.</div>" for sentence in sentences]
+            parts += [f"<div style='opacity:.75'>{label}: {messages.linked(sentence)}.</div>" for sentence in sentences]
         return f"<div style='border-left:4px solid {colour};padding:2px 10px;margin:4px 0'>{shown(''.join(parts))}</div>"

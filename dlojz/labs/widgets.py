@@ -20,7 +20,10 @@ from .questions import Question
 # Space reach: JupyterLab takes the arrow keys, which move between those of one widget, to move between cells.
 STYLE = """<style>
 .dlojz-form .widget-checkbox, .dlojz-form .widget-radio, .dlojz-form .widget-radio-box { height: auto; margin: 0 }
-.dlojz-form .widget-radio-box label { height: auto; width: auto; white-space: normal; line-height: 1.5; margin: 2px 0 }
+.dlojz-form .widget-radio-box label { height: auto; width: auto; white-space: normal; line-height: 1.5; margin: 2px 0;
+  display: flex; flex-direction: row-reverse; justify-content: flex-end; align-items: flex-start }
+.dlojz-form .widget-radio-box input { flex: none; height: 1.5em }
+.dlojz-form .widget-html-content p { line-height: 1.5 }
 .dlojz-form .widget-radio-box { max-width: none; width: 100%; padding: 0 }
 .dlojz-form label.widget-label-basic { height: auto; width: auto; max-width: none; white-space: normal; line-height: 1.5 }
 .dlojz-form :focus-visible { outline: 2px solid #1a7fd4; outline-offset: 1px }

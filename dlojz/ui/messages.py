@@ -60,12 +60,12 @@ def link(file: str, line: int, words: str) -> str:
 
 
 def linked(text: str) -> str:
-    """A line of text as HTML, in which each place, such as `line 12 of train.py`, is a link."""
+    """A line of text as HTML: what is between ` is code, and each place, such as line 12 of train.py, is a link."""
     out, end = [], 0
     for place in re.finditer(r"line (\d+) of ((?:\w+/)?\w+\.py)", text):
         out += [html.escape(text[end : place.start()]), link(place[2], int(place[1]), place[0])]
         end = place.end()
-    return "".join([*out, html.escape(text[end:])])
+    return re.sub("`([^`]+)`", r"<code>\1</code>", "".join([*out, html.escape(text[end:])]))
 
 
 def code(text: str) -> str:
