@@ -757,6 +757,13 @@ def test_the_kernel_of_the_notebooks_must_have_the_kit(server, tmp_path, monkeyp
     kernel.parent.mkdir(parents=True)
     kernel.write_text(json.dumps({"argv": [sys.executable]}))
     assert only(jupyter.say_kernel(jupyter.look_kernel(system))).level == FINE
+    kernel.write_text(json.dumps({"argv": ["/gone/bin/python"]}))
+    found = only(jupyter.say_kernel(jupyter.look_kernel(system)))
+    assert found.level == BROKEN and "is not there (any more): /gone/bin/python" in found.text
+    (tmp_path / "named/kernels/dlojz").mkdir(parents=True)  # in a folder that only the server was told of
+    (tmp_path / "named/kernels/dlojz/kernel.json").write_text(json.dumps({"argv": [sys.executable]}))
+    (tmp_path / "root/proc/4242/environ").write_text(f"JUPYTER_PATH={tmp_path / 'named'}\0PATH=/bin\0")
+    assert only(jupyter.say_kernel(jupyter.look_kernel(system))).level == FINE
     assert not list(jupyter.say_kernel(jupyter.look_kernel(server(JPY_PARENT_PID="77"))))
 
 

@@ -47,15 +47,18 @@ def look_server(system: System) -> dict | None:
         if python is None:
             continue
         prefix = python.parent.parent
-        files = (share / MANAGER for share in _shares(system, prefix))
+        shares = _shares(system, prefix, pid)
+        files = (share / MANAGER for share in shares)
         manager = next((json.loads(file.read_text()).get("version") for file in files if file.is_file()), None)
-        return {"pid": pid, "python": str(python), "prefix": str(prefix), "manager": manager}
+        return {"pid": pid, "python": str(python), "prefix": str(prefix), "manager": manager, "shares": list(map(str, shares))}
     return None
 
 
-def _shares(system: System, prefix: Path) -> list[Path]:
-    """Where a server of this environment looks for kernels and extensions, in its order."""
-    named = [Path(folder) for folder in system.env.get("JUPYTER_PATH", "").split(":") if folder]
+def _shares(system: System, prefix: Path, pid: int) -> list[Path]:
+    """Where a server of this environment looks for kernels and extensions, in its order: a hub tells its servers a folder that a
+    shell from elsewhere does not know of."""
+    given = _variables(system, pid).get("JUPYTER_PATH") or system.env.get("JUPYTER_PATH", "")
+    named = [Path(folder) for folder in given.split(":") if folder]
     installed = [prefix / "share/jupyter", system.path("usr/local/share/jupyter"), system.path("usr/share/jupyter")]
     return [*named, _data_folder(system), *installed]
 
@@ -70,15 +73,16 @@ def look_kernel(system: System) -> dict | None:
         name = workspace.kernel(workspace.find())
     except UsageError:
         name = "python3"
-    files = [folder / "kernels" / name / "kernel.json" for folder in _shares(system, Path(server["prefix"]))]
+    files = [Path(folder, "kernels", name, "kernel.json") for folder in server["shares"]]
     file = next((file for file in files if file.is_file()), None)
     if file is None:
         python = server["python"] if name == "python3" else ""
     else:
         python = json.loads(file.read_text(encoding="utf-8"))["argv"][0]
         python = server["python"] if python in ("python", "python3") else python
-    has = bool(python) and (python == sys.executable or not system.run([python, "-c", "import dlojz"], 4).returncode)
-    return {"name": name, "python": python, "has": has, "server": server["prefix"]}
+    there = bool(python) and shutil.which(python) is not None
+    has = there and (python == sys.executable or not system.run([python, "-c", "import dlojz"], 4).returncode)
+    return {"name": name, "python": python, "there": there, "has": has, "server": server["prefix"]}
 
 
 def say_kernel(facts: dict | None) -> Iterator[Finding]:
@@ -88,6 +92,9 @@ def say_kernel(facts: dict | None) -> Iterator[Finding]:
     mend = f"{program} hub makes the kernel 'dlojz': choose it in the notebook, Kernel > Change Kernel."
     if not facts["python"]:
         text = f"notebooks here name the kernel {facts['name']!r}, which the server ({facts['server']}) does not know"
+        yield broken("Kernel", text, mend, **facts)
+    elif not facts["there"]:
+        text = f"notebooks here name the kernel {facts['name']!r}, whose Python is not there (any more): {facts['python']}"
         yield broken("Kernel", text, mend, **facts)
     elif not facts["has"]:
         text = f"notebooks run in {facts['python']} (kernel {facts['name']}), which cannot import dlojz"
@@ -121,10 +128,14 @@ def server_python(system: System, pid: int) -> Path | None:
         return None
     if "/" in words[0]:
         return Path(words[0])
-    variables = (system.read(f"proc/{pid}/environ") or "").split("\0")
-    path = next((text.removeprefix("PATH=") for text in variables if text.startswith("PATH=")), os.defpath)
-    found = shutil.which(words[0], path=path)
+    found = shutil.which(words[0], path=_variables(system, pid).get("PATH", os.defpath))
     return Path(found) if found else None
+
+
+def _variables(system: System, pid: int) -> dict[str, str]:
+    """The environment of a process, as far as we may read it."""
+    lines = (system.read(f"proc/{pid}/environ") or "").split("\0")
+    return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
 def say_jupyter(facts: dict) -> Iterator[Finding]:

@@ -64,7 +64,7 @@ class Lab:
 
     def _ready(self, seconds: float) -> None:
         self.page.wait_for_function("window.jupyterapp && document.querySelector('.lm-MenuBar-item')", timeout=seconds * 1000)
-        self.page.evaluate("window.jupyterapp.restored.then(() => true)")
+        self.page.wait_for_function("window.jupyterapp.restored.then(() => true)", timeout=seconds * 1000)
 
     def open(self, path: str, seconds: float = 120) -> None:
         self.page.goto(f"{self.url}/user/{self.user}/lab/tree/{path}?reset")

@@ -21,7 +21,7 @@ from pathlib import Path
 from ...system import paths, sites, workspace
 from ...system.errors import UsageError
 from ...training import trials
-from ...ui import charts, tables
+from ...ui import charts, tables, words
 from ...ui.charts import Lane, Line, Point, Span
 from ...ui.page import View, headline, quiet, table, table_html
 from ...ui.palette import BAD, BLUE, GREEN, GREY, ORANGE, RUNS, VERMILLION
@@ -445,7 +445,7 @@ def transfer() -> View:
     with _one_thread():
         data = finished().load("cuda" if torch.cuda.is_available() else "cpu", [size.images, 100, 100])
         rows = list(mine.transfer(data, rates=RATES[2::2] if size.images < 2_000 else RATES[1:], epochs=size.epochs))
-    return _transfer(rows, f"{size.images:,} images, {size.epochs} epochs, on this machine")
+    return _transfer(rows, f"{size.images:,} images, {words.counted(size.epochs, 'epoch')}, on this machine")
 
 
 def _transfer(rows: list[dict], where: str) -> View:
