@@ -256,6 +256,7 @@ def plan(labs: Sequence[Lab], site: str = "") -> Plan:
         return _Submitted(Group(jobs) if isinstance(command, (list, tuple)) else jobs[0], True)
 
     with _inside(workspace.find(), site):
+        sites.current().known_partitions()  # raises now, where a silent controller would keep each statement waiting
         scripts = [Script(name, planned) for name in notebooks_of(labs)]
         for script in scripts:
             script.go_on()

@@ -179,6 +179,19 @@ def test_what_is_no_day(what, said):
         launch.labs_of(what)
 
 
+def test_a_silent_controller_is_asked_once(here, monkeypatch):
+    asked = []
+
+    def silent(cluster):
+        asked.append(cluster)
+        raise UsageError("sinfo fails")
+
+    monkeypatch.setattr(sites, "discovered", silent)
+    with pytest.raises(UsageError, match="sinfo fails"):
+        launch.plan(launch.labs_of("day1"), "slurm")
+    assert len(asked) == 1
+
+
 def test_a_hunt_is_launched_with_its_lab():
     assert [lab.id for lab in launch.labs_of("profiler_hunt")] == ["profiler", "profiler_hunt"]
 
