@@ -302,8 +302,8 @@ def stuck(people: list[Person]) -> list[tuple[str, str, int, int]]:
 
 
 def spread(values: list[float], say) -> str:
-    """``2.00x (1.40x to 3.10x)``: the median, and between what they lie."""
+    """``2.00x (1.40x to 3.10x)``: the median, and between what they lie, where they differ."""
     if not values:
         return ""
-    middle = say(statistics.median(values))
-    return middle if len(values) == 1 else f"{middle} ({say(min(values))} to {say(max(values))})"
+    middle, least, most = say(statistics.median(values)), say(min(values)), say(max(values))
+    return middle if least == most else f"{middle} ({least} to {most})"

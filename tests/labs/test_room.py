@@ -209,6 +209,11 @@ def test_what_is_no_file_of_a_trainee_is_not_opened(shared, here):
     assert not people and others >= 4 and "<script" not in look(shared).page
 
 
+@pytest.mark.parametrize("values, said", [([], ""), ([3.0], "3"), ([2.0, 2.0], "2"), ([1.0, 2.0, 4.0], "2 (1 to 4)")])
+def test_a_spread_says_between_what_values_lie_where_they_differ(values, said):
+    assert room.spread(values, lambda value: f"{value:g}") == said
+
+
 def test_a_page_that_reloads_itself(shared, here, capsys):
     (shared / "0123456789ab.json").write_text(json.dumps(GOOD))
     assert cli.main(["room", str(shared), "--html", str(here / "room.html"), "--once"]) == 0
