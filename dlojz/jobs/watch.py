@@ -292,12 +292,12 @@ def row_html(row: Row) -> str:
     """One line: name, state, bar, words. The bar and the words take the notebook's own colours."""
     colour = COLOURS.get(row.state, FAILED)
     mark = f'<span style="{DOT}; background: {colour}"></span>'
-    part = min(1.0, row.done / row.total) if row.total else 0.0
+    part = min(1.0, row.done / row.total) if row.total else float(row.state == "COMPLETED")  # a run may record no step
     run, state, words = (html.escape(shown(each)) for each in (row.run, row.state, row.words))
     cut = CUT if row.active else "overflow-wrap: anywhere"  # lines keep their height while they change
     return (
         '<div style="display: flex; gap: 10px; align-items: baseline; line-height: 22px; font-size: 13px">'
-        f'<span style="flex: 0 0 9em; {CUT}" title="{run}">{run}</span>'
+        f'<span style="flex: 0 0 13em; {CUT}" title="{run}">{run}</span>'
         f'<span style="flex: 0 0 12em; white-space: nowrap; font-weight: 600; font-size: 11px">{mark}{state}</span>'
         f'<span style="flex: 0 0 120px; background: rgba(128, 128, 128, .25); {BAR}" title="{part:.0%}">'
         f'<span style="display: block; width: {part:.1%}; background: {colour}; {BAR}"></span></span>'

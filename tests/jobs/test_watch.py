@@ -388,6 +388,8 @@ def test_html_shows_names_reasons_and_logs_as_text():
     page = watch.row_html(row) + watch.final_html([row], ["<b>log</b>"])
     assert "<script>" not in page and "<i>" not in page and "<b>" not in page
     assert "&lt;script&gt;" in page and "width: 100.0%" in page
+    assert "width: 100.0%" in watch.row_html(watch.Row("search-001", "COMPLETED", "took 11 s")), "a run may record no step"
+    assert "width: 0.0%" in watch.row_html(watch.Row("search-001", "RUNNING", "started"))
 
 
 def test_tail_of_a_log(tmp_path):
