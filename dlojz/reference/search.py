@@ -225,7 +225,7 @@ def mup(layers, lr, base):
     excepted. By Yang et al. 2022, arXiv:2203.03466, table 3: with m = width / base, weights of the hidden layers and of the last
     one get the learning rate lr / m; those of the first layer, and all biases, lr. The last layer's weights begin 1/√m times as
     large as torch has drawn them; they are changed in place. Returns a list of two dicts for torch.optim.Adam, "params" and "lr":
-    what gets lr, then what gets lr / m, both in the order of the layers, weight before bias.
+    what gets lr, then what gets lr / m.
     """
     # >>> hpo.mup: a sum over more inputs needs smaller steps
     first, *hidden, last = layers

@@ -1,10 +1,11 @@
 # right: other words for the same
 # >>> hpo.space
-name = trial.suggest_categorical("optimizer", ("adamw", "sgd"))
-found = dict(optimizer=name, lr=trial.suggest_float("lr", 0.0001, 1.0, log=True),
-             width=trial.suggest_categorical("width", WIDTHS), dropout=trial.suggest_float("dropout", 0.0, 0.5))
-return found | ({"momentum": trial.suggest_float("momentum", 0.0, 0.99)} if name == "sgd" else
-                {"decay": trial.suggest_float("decay", 0.001, 1.0, log=True)})
+trial.suggest_categorical("width", WIDTHS), trial.suggest_float("dropout", 0.0, 0.5), trial.suggest_float("lr", 1e-4, 1.0, log=True)
+if trial.suggest_categorical("optimizer", ("adamw", "sgd")) == "sgd":
+    trial.suggest_float("momentum", 0.0, 0.99)
+else:
+    trial.suggest_float("decay", 0.001, 1.0, log=True)
+return trial.params
 # <<< hpo.space
 # >>> hpo.objective
 errors, last = fit(suggest(trial), train=data.train, judged=data.validation, seed=trial.number, epochs=epochs), 1.0
@@ -44,7 +45,7 @@ return means.index(min(means)), means, errors
 # >>> hpo.mup
 scale = base / layers[-1].in_features
 layers[-1].weight.data.mul_(scale ** 0.5)
-one = {"params": [layers[0].weight] + [layer.bias for layer in layers], "lr": lr}
+one = {"params": [layer.bias for layer in layers] + [layers[0].weight], "lr": lr}
 return [one, {"params": [layer.weight for layer in layers[1:]], "lr": lr * scale}]
 # <<< hpo.mup
 
@@ -60,7 +61,7 @@ scores = numpy.array([[score(each, seed) for each in configurations] for seed in
 return scores.mean(0).argmin(), list(scores.mean(0)), list(scores.std(0, ddof=1) / numpy.sqrt(len(seeds)))
 # <<< hpo.confirm
 
-# wrong: chosen by the test set · expect: the set to judge by is test.*validation: who chooses by the test set.*the fence hpo.objective
+# wrong: chosen by the test set · expect: the set to judge by is test.*validation: .*who chooses by the test set.*the fence hpo.objective
 # >>> hpo.objective
 configuration = suggest(trial)
 for epoch, found in enumerate(fit(configuration, data.train, data.test, trial.number, epochs), start=1):
@@ -80,6 +81,12 @@ for epoch, found in enumerate(fit(configuration, data.train, data.validation, 0,
 return found
 # <<< hpo.objective
 
+# wrong: nothing where no trial is complete · expect: pruned trials alone: .*None, which is no trial.*ValueError
+# >>> hpo.best
+complete = [trial for trial in found if trial.state.name == "COMPLETE"]
+return min(complete, key=lambda trial: trial.value) if complete else None
+# <<< hpo.best
+
 # wrong: a pruned trial counts as the best · expect: a pruned trial with the smallest value: .*trial 1.*trial 2.*the fence hpo.best
 # >>> hpo.best
 return min((trial for trial in found if trial.value is not None), key=lambda trial: trial.value)
@@ -98,7 +105,7 @@ configuration["dropout"] = trial.suggest_float("dropout", 0, 0.5)
 return configuration
 # <<< hpo.space
 
-# wrong: wide networks train for fewer epochs · expect: the epochs asked for is 1.*the same for all trials: 3
+# wrong: wide networks train for fewer epochs · expect: the number of epochs asked for is 1.*the same for all trials: 3
 # >>> hpo.objective
 configuration = suggest(trial)
 epochs = epochs if configuration["width"] < 256 else max(1, epochs // 3)
@@ -115,10 +122,10 @@ scores = torch.tensor([[score(configuration, seed) for seed in seeds] for config
 return int(scores.min(1).values.argmin()), scores.mean(1).tolist(), (scores.std(1) / len(seeds) ** 0.5).tolist()
 # <<< hpo.confirm
 
-# wrong: pruned between the rungs, too · expect: epoch 2, which is no rung.*stop.*continue.*the fence hpo.halving
+# wrong: each multiple is a rung · expect: epoch 6, which is no rung.*stop.*continue.*the fence hpo.halving
 # >>> hpo.halving
 reached = sorted([found, *(errors[epoch] for errors in others if epoch in errors)])
-return found > reached[max(1, len(reached) // eta) - 1]
+return (epoch == 1 or epoch % eta == 0) and found > reached[max(1, len(reached) // eta) - 1]
 # <<< hpo.halving
 
 # wrong: all weights get the smaller rate · expect: the first group is bias 1.*the first weight and all biases.*the fence hpo.mup

@@ -4,28 +4,35 @@ import copy
 import itertools
 import math
 
+import optuna
 import torch
 from torch import nn
 
 
-class Trial:
-    """Answers like a trial of Optuna, always the same, and remembers what it was asked."""
+class Trial(optuna.trial.FixedTrial):
+    """Answers always the same, and remembers what it was asked; the rest is as in Optuna."""
+
+    params = None  # a property there
 
     def __init__(self, number=0, optimizer="adamw", prune_after=math.inf):
-        self.number, self.optimizer, self.prune_after = number, optimizer, prune_after
-        self.asked, self.reported, self.pruning = {}, [], []
+        super().__init__({}, number)
+        self.optimizer, self.prune_after = optimizer, prune_after
+        self.asked, self.params, self.reported, self.pruning = {}, {}, [], []
+
+    def answer(self, name, asked, value):
+        self.asked[name], self.params[name] = asked, value
+        return value
 
     def suggest_float(self, name, low, high, *, step=None, log=False):
-        self.asked[name] = f"from {low:g} to {high:g}{f' in steps of {step:g}' if step else ''}, {scale(log)}"
-        return math.sqrt(low * high) if log else (low + high) / 2
+        return self.answer(name, f"from {low:g} to {high:g}{f' in steps of {step:g}' if step else ''}, {scale(log)}",
+                           math.sqrt(low * high) if log else (low + high) / 2)
 
     def suggest_int(self, name, low, high, *, step=1, log=False):
-        self.asked[name] = f"whole numbers from {low} to {high}, {scale(log)}"
-        return high
+        return self.answer(name, f"whole numbers from {low} to {high}, {scale(log)}", high)
 
     def suggest_categorical(self, name, choices):
-        self.asked[name] = "one of " + ", ".join(map(str, sorted(choices)))
-        return self.optimizer if self.optimizer in choices else max(choices)
+        return self.answer(name, "one of " + ", ".join(map(str, sorted(choices))),
+                           self.optimizer if self.optimizer in choices else max(choices))
 
     def report(self, value, step):
         self.reported.append((step, value))
@@ -51,8 +58,8 @@ def asked(search):
         found = search.suggest(trial)
         wanted = {"optimizer", "lr", "width", "dropout", "momentum" if optimizer == "sgd" else "decay"}
         answers = {name: found.get(name) for name in sorted(wanted)} if isinstance(found, dict) else {}
-        return {name: trial.asked.get(name, "never") for name in sorted(wanted)} | {
-            "what else is asked": ", ".join(sorted(set(trial.asked) - wanted)) or "nothing",
+        return {name: trial.asked.get(name, "not asked for") for name in sorted(wanted)} | {
+            "what else is asked for": ", ".join(sorted(set(trial.asked) - wanted)) or "nothing",
             "the configuration": ", ".join(f"{name} {value}" for name, value in answers.items()) or type(found).__name__}
 
     return facts
@@ -80,16 +87,17 @@ def trained(search):
                 yield error
 
         try:
-            end = f"returns {search.objective(trial, sets, fit, len(errors))}"
+            end = f"the error {search.objective(trial, sets, fit, len(errors))}"
         except search.optuna.TrialPruned:
             end = "TrialPruned"
         train, judged, seed, epochs = calls[-1] if calls else ("nothing",) * 4
-        last = len(errors) in trial.pruning
-        return {"trainings": len(calls), "the set to train on": train, "the set to judge by": judged, "the seed": seed,
-                "the epochs asked for": epochs, "the end": end, "the epochs trained": given,
-                "reports": ", ".join(f"{step}: {value}" for step, value in trial.reported) or "none",
-                "asks whether to prune": ", ".join(f"{step}" for step in trial.pruning if step < len(errors)) or "never",
-                "asks after the last epoch": "yes" if last else "no"}
+        return {"the set to train on": train, "the number of trainings": len(calls), "the set to judge by": judged,
+                "the seed": seed, "the number of epochs asked for": epochs, "what it ends with": end,
+                "the number of epochs trained": given,
+                "what it reports": ", ".join(f"{value} after epoch {step}" for step, value in trial.reported) or "nothing",
+                "when it asks whether to stop": ", ".join(
+                    f"after epoch {step}" for step in trial.pruning if step < len(errors)) or "never",
+                "what it asks after the last epoch": "whether to stop" if len(errors) in trial.pruning else "nothing"}
 
     return facts
 
@@ -101,7 +109,7 @@ def ladders():
 
     three = of([0.5], [0.6], [0.7])
     yield "the first on rung 1", ([], 1, 0.9)
-    yield "epoch 2, which is no rung, the worst of four", (of([0.5, 0.4], [0.5, 0.4], [0.5, 0.4]), 2, 0.9)
+    yield "epoch 6, which is no rung, the worst of four", (of([0.5] * 6, [0.5] * 6, [0.5] * 6), 6, 0.9)
     yield "rung 1, the second of four", (three, 1, 0.55)
     yield "rung 1, the second of six", ([*three, *of([0.8], [0.9])], 1, 0.55)
     yield "rung 1, the third of six", ([*three, *of([0.8], [0.9])], 1, 0.65)
@@ -135,9 +143,10 @@ def chosen(search):
             one.state, one.value, one.number = search.optuna.trial.TrialState[state.upper()], value, number
             found.append(one)
         try:
-            return f"trial {search.best(found).number}"
+            one = search.best(found)
         except ValueError:
             return "ValueError"
+        return f"trial {one.number}" if hasattr(one, "number") else f"{one}, which is no trial"
 
     return fact
 
@@ -159,8 +168,8 @@ def confirmed(search):
             return table[configuration["name"]][seed]
 
         place, means, errors = search.confirm([{"name": name} for name in table], score, list(next(iter(table.values()))))
-        return {"trainings": ", ".join(sorted(calls)), "the means": torch.tensor([float(one) for one in means]),
-                "the standard errors": torch.tensor([float(one) for one in errors]), "the choice": f"number {int(place)}"}
+        return {"trainings": ", ".join(sorted(calls)), "the list of means": torch.tensor([float(one) for one in means]),
+                "the list of standard errors": torch.tensor([float(one) for one in errors]), "the choice": f"number {int(place)}"}
 
     return facts
 
@@ -180,10 +189,12 @@ def scaled(search):
     def facts(layers, lr, base):
         layers = copy.deepcopy(layers)
         names = {id(getattr(layer, kind)): f"{kind} {at}" for at, layer in enumerate(layers, 1) for kind in ("weight", "bias")}
+
+        def named(group):  # in any order
+            return ", ".join(sorted(names.get(id(one), "something else") for one in group["params"]))
+
         first, second = search.mup(layers, lr, base)
-        return {"the first group": ", ".join(names.get(id(one), "something else") for one in first["params"]),
-                "its rate": float(first["lr"]),
-                "the second group": ", ".join(names.get(id(one), "something else") for one in second["params"]),
+        return {"the first group": named(first), "its rate": float(first["lr"]), "the second group": named(second),
                 "the second group's rate": float(second["lr"]), "the last layer's weight": layers[-1].weight.detach(),
                 "all else": torch.cat([one.detach().flatten() for layer in layers
                                        for one in (layer.weight, layer.bias) if one is not layers[-1].weight])}

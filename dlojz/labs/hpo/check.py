@@ -4,21 +4,23 @@ from dlojz.training import trials
 
 SPACE = {"optimizer": "{kits}", "lr": "{kits}: good rates of SGD and AdamW are a hundred times apart: search by ratios",
          "width": "{kits}", "dropout": "{kits}", "momentum": "{kits}", "decay": "{kits}",
-         "what else is asked": "{kits}: what the other optimizer needs means nothing here",
+         "what else is asked for": "{kits}: what the other optimizer needs means nothing here",
          "the configuration": "a dict of what was suggested, by name: {kits}"}
-TRAINED = {"the set to train on": "{kits}", "trainings": "{kits} for a trial",
-           "the set to judge by": "{kits}: who chooses by the test set has nothing left that says how good the choice is",
-           "the seed": "the number of the trial: {kits}", "the epochs asked for": "the same for all trials: {kits}",
-           "reports": "the error after each epoch, the first is 1: {kits}", "the end": "{kits}",
-           "the epochs trained": "{kits}: a trial that is pruned trains no further",
-           "asks whether to prune": "after each report but the last: {kits}",
-           "asks after the last epoch": "{kits}: there is nothing left to save, and a pruned trial cannot be the best"}
+TRAINED = {"the set to train on": "{kits}", "the number of trainings": "{kits} for a trial",
+           "the set to judge by": "{kits}: the network has seen the training set, and who chooses by the test set has nothing left "
+                                  "that says how good the choice is",
+           "the seed": "the number of the trial: {kits}", "the number of epochs asked for": "the same for all trials: {kits}",
+           "what it ends with": "{kits}: that of the last epoch, whatever came before; a trial that is pruned raises TrialPruned",
+           "the number of epochs trained": "{kits}: a trial that is pruned trains no further",
+           "what it reports": "{kits}",
+           "when it asks whether to stop": "{kits}: after each report but the last",
+           "what it asks after the last epoch": "{kits}: there is nothing left to save, and a pruned trial cannot be the best"}
 HALVING = {"value": "{kits}. Rungs are 1, eta, eta²; of the n that have reached one, this one included, the n // eta best "
                     "continue, one at least"}
-BEST = {"value": "{kits}: values are compared after the same number of epochs"}
+BEST = {"value": "{kits}: values are compared after the same number of epochs, and a pruned trial had fewer"}
 CONFIRMED = {"trainings": "each configuration with each seed: {kits}", "the choice": "the smallest mean: {kits}",
-             "the means": "over the seeds, for each configuration: {kits}",
-             "the standard errors": "s / √n of each, where s² divides by n - 1: {kits}"}
+             "the list of means": "over the seeds, for each configuration: {kits}",
+             "the list of standard errors": "s / √n of each, where s² divides by n - 1: {kits}"}
 MUP = {"the first group": "the first weight and all biases: {kits}", "its rate": "lr: {kits}",
        "the second group": "the weights of the other layers: {kits}", "the second group's rate": "lr x base / width: {kits}",
        "the last layer's weight": "what torch has drawn, times the square root of base / width: {kits}",

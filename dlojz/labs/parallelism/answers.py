@@ -115,6 +115,25 @@ self.up, self.up_bias, self.down = (nn.Parameter(each.detach().chunk(world, 0)[r
 self.bias = nn.Parameter(down.bias.detach().clone())
 # <<< parallelism.split
 
+# wrong: views of the layers it was given · expect: when its parameters change, so do the layers(.|\n)*copies(.|\n)*parallelism.split
+# >>> parallelism.split
+rank, world = dist.get_rank(group), dist.get_world_size(group)
+self.up, self.up_bias = (nn.Parameter(each.detach().chunk(world)[rank]) for each in (up.weight, up.bias))
+self.down, self.bias = nn.Parameter(down.weight.detach().chunk(world, 1)[rank]), down.bias
+# <<< parallelism.split
+
+# wrong: a share of the last bias in each process, which trains it twice · expect: `bias` has the right shape, but wrong values
+# >>> parallelism.split
+rank, world = dist.get_rank(group), dist.get_world_size(group)
+self.up, self.up_bias = (nn.Parameter(each.detach().chunk(world)[rank].clone()) for each in (up.weight, up.bias))
+self.down = nn.Parameter(down.weight.detach().chunk(world, 1)[rank].clone())
+self.bias = nn.Parameter(down.bias.detach() / world)
+# <<< parallelism.split
+# >>> parallelism.forward
+x = F.gelu(F.linear(Copied.apply(x, self.group), self.up, self.up_bias))
+return Summed.apply(F.linear(x, self.down, self.bias), self.group)
+# <<< parallelism.forward
+
 # wrong: the gradient of x not summed · expect: the gradient of x differs(.|\n)*the sum of what all processes(.|\n)*parallelism.forward
 # >>> parallelism.forward
 x = F.gelu(F.linear(x, self.up, self.up_bias))

@@ -29,6 +29,17 @@ def places():
             yield f"device {device} of {devices}, {batches} microbatches", (device, devices, batches)
 
 
+def listed(module):
+    """`one_f_one_b`, with its order on one line: F0 F1 B0 B1."""
+    def one_f_one_b(device, devices, batches):
+        order = list(module.one_f_one_b(device, devices, batches))
+        if not all(isinstance(each, (tuple, list)) and len(each) == 3 for each in order):
+            return str(order)
+        return " ".join(f"{kind}{batch}" + ("" if stage == device else f" (of stage {stage})") for kind, stage, batch in order)
+
+    return one_f_one_b
+
+
 def orders():
     whole, cut = {"F": 1.0, "B": 2.0}, {"F": 1.0, "I": 1.0, "W": 1.0}
 
@@ -43,6 +54,8 @@ def orders():
          [("F", 1, 0), ("I", 1, 0), ("F", 1, 1), ("I", 1, 1), ("W", 1, 0), ("W", 1, 1)]], cut)
     yield "2 devices with 2 stages each", (
         [[("F", 0, 0), ("F", 2, 0), ("B", 2, 0), ("B", 0, 0)], [("F", 1, 0), ("F", 3, 0), ("B", 3, 0), ("B", 1, 0)]], whole)
+    yield "2 devices, each of which begins with what needs the other one's second action", (
+        [[("B", 0, 0), ("F", 0, 0)], [("B", 1, 0), ("F", 1, 0)]], whole)
 
 
 def said(module):
@@ -50,23 +63,17 @@ def said(module):
     kinds = {"F": "forward", "B": "backward", "I": "the gradient of inputs", "W": "the gradient of weights"}
 
     def simulate(orders, seconds):
-        times = module.simulate(orders, seconds)
+        try:
+            times = module.simulate(orders, seconds)
+        except ValueError:
+            return {"the end": "ValueError"}
         if not isinstance(times, dict) or not all(isinstance(each, (tuple, list)) and len(each) == 2 for each in times.values()):
             return times
-        return {f"{kinds.get(kind, kind)}, stage {stage}, microbatch {batch}": {"begin": begin, "end": end}
-                for (kind, stage, batch), (begin, end) in times.items()}
+        return {"the end": "a result"} | {
+            f"{kinds.get(kind, kind)}, stage {stage}, microbatch {batch}": {"begin": begin, "end": end}
+            for (kind, stage, batch), (begin, end) in times.items()}
 
     return simulate
-
-
-def stuck(module, note):
-    """Two devices, each of which begins with what needs the other one's second action."""
-    try:
-        module.simulate([[("B", 0, 0), ("F", 0, 0)], [("B", 1, 0), ("F", 1, 0)]], {"F": 1.0, "B": 2.0})
-    except ValueError:
-        note("stuck", raised=True)
-    else:
-        note("stuck", raised=False)
 
 
 def pipelines():
@@ -87,7 +94,7 @@ def cases():
 
     yield case("all fits", 1, 10, 64, 8, 8)
     yield case("all fits, many slow nodes", 1, 10, 64, 16, 4, False)
-    yield case("two GPUs are enough", 7, 20, 64, 4, 4)
+    yield case("two GPUs are enough, and one node needs no network", 7, 20, 64, 4, 4, False)
     yield case("a row is what does not fit beside the model", 4, 20, 64, 4, 4)
     yield case("many fast nodes", 30, 10, 256, 64, 8)
     yield case("a node is enough, the network is slow", 13, 20, 256, 32, 8, False)
@@ -101,7 +108,7 @@ def cases():
 
 # ------------------------------------------------------------------------------------------------------ with processes
 def apart(mine, right) -> float:
-    """The largest difference, as a fraction of the largest number that is right; infinite where shapes differ."""
+    """The largest difference, as a fraction of the largest number that is right; infinite if there is none of that shape."""
     if mine is None or mine.shape != right.shape:
         return float("inf")
     return ((mine - right).abs().max() / right.abs().max()).item()
@@ -126,7 +133,14 @@ def tensor(module, note):
     x, target = torch.randn(2, 4, 3, WIDTH, dtype=torch.float64)
     before = [each.detach().clone() for each in (*up.parameters(), *down.parameters())]
     net = module.TensorMLP(up, down)
-    note("parts", shapes={name: list(each.shape) for name, each in net.named_parameters()})
+
+    def parts(of):
+        return {"up": of(up.weight).chunk(world, 0)[rank], "up_bias": of(up.bias).chunk(world)[rank],
+                "down": of(down.weight).chunk(world, 1)[rank], "bias": of(down.bias)}
+
+    mine, wanted = dict(net.named_parameters()), parts(torch.detach)
+    note("parts", shapes={name: list(each.shape) for name, each in mine.items()},
+         others=[name for name in wanted if name in mine and not torch.equal(mine[name], wanted[name])])
     mine, other = (x.clone().requires_grad_() for _ in range(2))
     right = down(F.gelu(up(other)))
     with Sent() as forward:
@@ -136,10 +150,11 @@ def tensor(module, note):
     F.mse_loss(right, target).backward()
     with Sent() as backward:
         F.mse_loss(y, target).backward()
-    wanted = {"up": up.weight.grad.chunk(world, 0)[rank], "up_bias": up.bias.grad.chunk(world)[rank],
-              "down": down.weight.grad.chunk(world, 1)[rank], "bias": down.bias.grad}
-    note("backward", inputs=apart(mine.grad, other.grad), sums=_sums(backward, x),
-         parts={name: apart(net.get_parameter(name).grad, right) for name, right in wanted.items()},
+    found = {name: apart(net.get_parameter(name).grad, right) for name, right in parts(lambda each: each.grad).items()}
+    with torch.no_grad():
+        for each in net.parameters():
+            each += 1.0  # as a step of an optimizer does, in place
+    note("backward", inputs=apart(mine.grad, other.grad), sums=_sums(backward, x), parts=found,
          kept=all(torch.equal(one, each) for one, each in zip(before, (*up.parameters(), *down.parameters()))))
 
 
@@ -164,7 +179,8 @@ def ring(module, note):
         own = F.scaled_dot_product_attention(*(each.detach() for each in mine), is_causal=causal)
         note("ring", causal=causal, apart=apart(result, right.chunk(world, 2)[rank]), alone=apart(result, own) < 1e-9,
              finite=bool(result.isfinite().all()), gathered=sum("gather" in kind or kind == "all_reduce" for kind in kinds),
-             sent=sum(size for kind, size, _ in sent.found if kind == "send"), part=mine[1].nbytes + mine[2].nbytes)
+             sent=sum(size for kind, size, _ in sent.found if kind in ("send", "all_to_all")),
+             part=mine[1].nbytes + mine[2].nbytes)
         right.backward(upstream)
         result.backward(upstream.chunk(world, 2)[rank])
         note("back", causal=causal, parts={name: apart(each.grad, other.grad.chunk(world, 2)[rank])
