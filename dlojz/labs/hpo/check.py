@@ -7,8 +7,8 @@ SPACE = {"optimizer": "{kits}", "lr": "{kits}: good rates of SGD and AdamW are a
          "what else is asked for": "{kits}: what the other optimizer needs means nothing here",
          "the configuration": "a dict of what was suggested, by name: {kits}"}
 TRAINED = {"the set to train on": "{kits}", "the number of trainings": "{kits} for a trial",
-           "the set to judge by": "{kits}: the network has seen the training set, and who chooses by the test set has nothing left "
-                                  "that says how good the choice is",
+           "the set to judge by": "{kits}: the network has seen the training set, and who chooses by the test set has nothing "
+                                  "left that says how good the choice is",
            "the seed": "the number of the trial: {kits}", "the number of epochs asked for": "the same for all trials: {kits}",
            "what it ends with": "{kits}: that of the last epoch, whatever came before; a trial that is pruned raises TrialPruned",
            "the number of epochs trained": "{kits}: a trial that is pruned trains no further",
