@@ -219,6 +219,16 @@ def test_a_worker_that_is_killed_while_it_writes_does_not_lock_out_the_others(jo
     assert work(journal, 2) == [0, 1]
 
 
+@pytest.mark.parametrize("half", [b"{", b'{"op_code":8,"worker_id":"' + b"x" * 9000], ids=["a byte", "more than a page"])
+def test_half_a_line_of_a_killed_worker_is_cut_off(journal, half):
+    assert work(journal, 1) == [0]
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + half)
+    assert work(journal, 2) == [1]
+    assert journal.read_bytes().startswith(whole + b'{"op_code"') and half not in journal.read_bytes().splitlines()
+    assert states(journal) == ["COMPLETE", "COMPLETE"]
+
+
 # --------------------------------------------------------------------------------------------------------- other machines
 def test_a_worker_of_another_machine_is_dead_when_its_lease_is_over(journal):
     def dies(trial):
@@ -290,9 +300,11 @@ def test_databases_are_refused_in_words(where, words):
 
 
 def test_a_file_that_is_no_journal(tmp_path):
-    (tmp_path / "notes.txt").write_text("to do\nall of it\n")
-    with pytest.raises(UsageError, match=r"notes\.txt is no journal"):
-        trials.Search(tmp_path / "notes.txt")
+    for text in ("to do\nall of it\n", "to do"):
+        (tmp_path / "notes.txt").write_text(text)
+        with pytest.raises(UsageError, match=r"notes\.txt is no journal"):
+            trials.Search(tmp_path / "notes.txt")
+        assert (tmp_path / "notes.txt").read_text() == text
     with pytest.raises(UsageError, match="cannot be opened"):
         trials.Search(tmp_path / "notes.txt" / "search.journal")
 

@@ -69,15 +69,15 @@ class Search:
         journal = self.optuna.storages.journal
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            lock = journal.JournalFileSymlinkLock(str(self.path), grace_period=GRACE)
+            lock = _lock(journal.JournalFileSymlinkLock, self.path)
             self.storage = self.optuna.storages.JournalStorage(journal.JournalFileBackend(str(self.path), lock))
+            self.study = self.optuna.create_study(storage=self.storage, study_name=name, load_if_exists=True,
+                                                  direction=direction, pruner=pruner or self.optuna.pruners.NopPruner())
         except OSError as error:
             raise UsageError(f"the journal {self.path} cannot be opened: {error.strerror}") from None
         except (ValueError, KeyError, TypeError, AssertionError):
             raise UsageError(f"{self.path} is no journal of Optuna, or a line of it is torn (a full disk?): "
                              "use another file, or delete the torn line") from None
-        self.study = self.optuna.create_study(storage=self.storage, study_name=name, load_if_exists=True, direction=direction,
-                                              pruner=pruner or self.optuna.pruners.NopPruner())
         self.id = uuid.uuid4().hex[:12]
         self.beats = self.path.with_name(self.path.name + ".workers")
 
@@ -286,6 +286,36 @@ def checked(where: Path | str) -> Path:
         raise UsageError(f"{text.partition('://')[0]}:// is the address of a database. Name a file for a journal, such as "
                          "runs/search.journal")
     return Path(text).expanduser()
+
+
+def _lock(kind: type, path: Path):
+    """Optuna's lock of a journal. Who has it also cuts off the half of a line at the end, which a worker that was killed while
+    writing, or a full disk, has left there: Optuna would write on behind it, and could never read that line."""
+    class Lock(kind):
+        def acquire(self) -> bool:
+            got = super().acquire()
+            try:
+                _cut(path)
+            except BaseException:
+                self.release()
+                raise
+            return got
+
+    return Lock(str(path), grace_period=GRACE)
+
+
+def _cut(path: Path) -> None:
+    """Ends a file with its last whole line. Raises ValueError where it has none, but something else: that is no journal."""
+    with open(path, "r+b") as file:
+        size, tail, back = file.seek(0, os.SEEK_END), b"", 1
+        while back // 4096 < size and b"\n" not in tail:
+            file.seek(max(0, size - back))
+            tail, back = file.read(), back * 4096
+        whole = size - len(tail) + tail.rfind(b"\n") + 1
+        if size and not whole:
+            raise ValueError("no whole line")
+        if whole < size:
+            file.truncate(whole)
 
 
 def place() -> str:

@@ -169,7 +169,8 @@ def confirmed(search):
 
         place, means, errors = search.confirm([{"name": name} for name in table], score, list(next(iter(table.values()))))
         return {"trainings": ", ".join(sorted(calls)), "the list of means": torch.tensor([float(one) for one in means]),
-                "the list of standard errors": torch.tensor([float(one) for one in errors]), "the choice": f"number {int(place)}"}
+                "the list of standard errors": torch.tensor([float(one) for one in errors]),
+                "the choice": f"number {int(place)}" if hasattr(place, "__index__") else f"{place}, which is no number"}
 
     return facts
 
