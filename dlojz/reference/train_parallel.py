@@ -436,6 +436,8 @@ def main(args, procs, record):
                              ("rows", args.rows, split)):
         if number < 1 or number % of:
             raise UsageError(f"--{name} {number} cannot be split: with these processes and heads it has to be a multiple of {of}")
+    if args.largest < 256:
+        raise UsageError(f"--largest {args.largest}: the smallest message of links has 256 bytes")
     torch.set_num_threads(1)
     cuda = args.device != "cpu" and torch.cuda.device_count() >= procs.local_size
     device = torch.device("cuda", procs.local_rank) if cuda else torch.device("cpu")

@@ -3,6 +3,7 @@ computes what one process computes."""
 
 import importlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -160,6 +161,11 @@ def test_before_anything_is_written(tmp_path, monkeypatch):
 def test_what_is_chosen_for_four_models(kit):
     lines = {line.split(",")[0]: line for line in repr(figures.decisions(rows=16)).splitlines()}
     assert lines["1 billion"].split()[-9:].count("replicate") >= 2 and "shard x tensor" in lines["70 billion"]
+    asked = re.search(r"(\d+) billion .*?(\d+) H200s in (\d+) nodes .*?(\d+) rows",
+                      (paths.PACKAGE / "labs/parallelism/quiz.toml").read_text())
+    billions, gpus, nodes, rows = map(int, asked.groups())  # the quiz, whose answer is FSDP, and not DDP
+    for row in (0, 20e9):
+        assert kit.choose(billions * 1e9, row, rows, gpus, gpus // nodes, 141e9, True) == "shard"
 
 
 # ---------------------------------------------------------------------------------------------------- beside one process
@@ -195,3 +201,6 @@ def test_one_process_is_told_to_start_two(monkeypatch):
     sizes = SimpleNamespace(parts=["tensor"], width=64, heads=4, length=32, rows=8)
     with pytest.raises(UsageError, match=r"--heads 4 cannot be split: .* a multiple of 3"):
         script.main(sizes, Processes(world_size=3), None)
+    sizes = SimpleNamespace(parts=["links"], width=64, heads=4, length=32, rows=8, largest=100)
+    with pytest.raises(UsageError, match="the smallest message of links has 256 bytes"):
+        script.main(sizes, Processes(world_size=2), None)

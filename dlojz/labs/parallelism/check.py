@@ -10,7 +10,8 @@ FILE = "parallelism.py"
 
 def check(probe):
     def beside(function, inputs, words, claim, **more):
-        probe.call_beside(FILE, function, inputs, look=f"parallelism.{function}", words={"value": words}, claim=claim, **more)
+        probe.call_beside(FILE, function, inputs, look=f"parallelism.{function}", claim=claim,
+                          words={"value": words} if isinstance(words, str) else words, **more)
 
     beside("fit", "messages", "the least sum of squares of (latency + size / bandwidth) / time - 1: {kits}",
            "`fit` finds latency and bandwidth, also where times scatter", gives=("latency", "bandwidth"), tolerance=1e-6)
@@ -23,9 +24,10 @@ def check(probe):
             rank.finish()
     beside("one_f_one_b", "places", "{kits}: one forward for each device behind it, then a forward and a backward in turn, then "
            "what is left", "1F1B on every device, also with few microbatches", by="listed")
-    beside("simulate", "orders", "{kits}: an action begins when its device is free and all that it needs has ended; if none can, "
-           "ValueError", "`simulate` for whole and cut backward passes, several stages per device, and devices that all wait",
-           by="said")
+    beside("simulate", "orders", {
+        "value": "{kits}: an action begins when its device is free and all that it needs has ended",
+        "the end": "{kits}: no device can ever go on"},
+        "`simulate` for whole and cut backward passes, several stages per device, and devices that all wait", by="said")
     beside("bubble", "pipelines", "idle time / (idle time + work), as the docstring has them: {kits}",
            "the bubble of four schedules")
     beside("choose", "cases", "the first way in the docstring's list that fits: {kits}", "`choose` in twelve cases")
