@@ -7,6 +7,7 @@ import os
 import random
 import re
 import signal
+import types
 
 import pytest
 
@@ -177,6 +178,12 @@ def test_history_and_curves(journal):
     assert f"The best is trial {best['number']}, {best['value']:.3f}: " in said
     row = str(figures.pruned(journal)).split("\n")[2].split()
     assert row[:3] == ["2", "1", f"{rows[2]['value']:.3f}"] and row[4:6] == ["of", "8"]
+
+
+def test_a_job_is_found_by_its_name(journal, tmp_path, monkeypatch):
+    (tmp_path / "search.journal").write_bytes(journal.read_bytes())
+    monkeypatch.setattr(figures.runs, "jobs_of", {"search-001": [types.SimpleNamespace(folder=tmp_path)], str(journal): []}.get)
+    assert str(figures.history("search-001")) == str(figures.history(journal)) == str(figures.history(str(journal)))
 
 
 def test_the_timeline_shows_the_kill(journal):

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...jobs import runs
 from ...system import paths, sites, workspace
 from ...system.errors import UsageError
 from ...training import trials
@@ -103,7 +104,9 @@ def _empty(job, wanted: str = "an error") -> View:
 
 
 def _study(job):
-    """The study of a job, a group of jobs, or a path; None where there is none."""
+    """The study of a job, its name, a group of jobs, or a path; None where there is none."""
+    if isinstance(job, str) and (named := runs.jobs_of(job)):
+        job = named
     if isinstance(job, (str, Path)):
         file = Path(job)
     else:
