@@ -161,6 +161,7 @@ def test_before_anything_is_written(tmp_path, monkeypatch):
 def test_what_is_chosen_for_four_models(kit):
     lines = {line.split(",")[0]: line for line in repr(figures.decisions(rows=16)).splitlines()}
     assert lines["1 billion"].split()[-9:].count("replicate") >= 2 and "shard x tensor" in lines["70 billion"]
+    assert all(gpus % node == 0 for _, gpus, node, _ in figures.MACHINES)  # as `choose` is told: node GPUs in each node
     asked = re.search(r"(\d+) billion .*?(\d+) H200s in (\d+) nodes .*?(\d+) rows",
                       (paths.PACKAGE / "labs/parallelism/quiz.toml").read_text())
     billions, gpus, nodes, rows = map(int, asked.groups())  # the quiz, whose answer is FSDP, and not DDP

@@ -217,7 +217,7 @@ def step(job, schedule: str = "1F1B") -> View:
 
 # --------------------------------------------------------------------------------------------------------- which, when
 MODELS = (("1 billion", 1e9, 10e9), ("7 billion", 7e9, 20e9), ("30 billion", 30e9, 40e9), ("70 billion", 70e9, 80e9))
-MACHINES = (("1 GPU", 1, 8, True), ("8 GPUs, one node", 8, 8, True), ("64, fast network", 64, 8, True),
+MACHINES = (("1 GPU", 1, 1, True), ("8 GPUs, one node", 8, 8, True), ("64, fast network", 64, 8, True),
             ("64, slow network", 64, 8, False), ("512, fast network", 512, 8, True))
 
 
