@@ -162,7 +162,9 @@ class Facts:
             return ending(error, "error", f"stops with {error.kind}{said}{asked}")
         if os.WIFSIGNALED(status):
             name = signal.Signals(os.WTERMSIG(status)).name
-            return ending({}, "signal", f"was killed by the signal {name}")
+            why = ", as gloo does where a collective call does not fit those of the other processes" if (
+                name == "SIGABRT" and len(self.ranks) > 1) else ""
+            return ending({}, "signal", f"was killed by the signal {name}{why}")
         end, left = self.first("end"), self.all("exit")
         if end and not end.code and (end.step if self.trains else not left):
             return ending(left[-1] if left else {}, "completed", "ran to completion")
