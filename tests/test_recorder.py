@@ -169,6 +169,9 @@ def test_programs_as_jobs(tmp_path, monkeypatch):
         assert asked.name == name
         line = next(line for line in script.render(asked, folder, site="laptop", scale="ci").splitlines() if "srun -" in line)
         assert line.split('"${start[@]}" ')[1].startswith(f'env PATH={tmp_path}/bin:"$PATH" "${{script[@]}}"')
+    command = script.checked_command("dlojz trace --skip 2 mine.py", tmp_path)  # the kit needs no program beside this Python
+    assert command == script.Command(("-m", "dlojz.cli", "trace", "--skip", "2", "mine.py"), tmp_path / "mine.py")
+    assert script.request(site, command).name == "dlojz-mine"
     for text in ("rm -rf /", "bash", "./accelerate x"):
         with pytest.raises(UsageError, match="is not a Python script"):
             script.checked_command(text, tmp_path)

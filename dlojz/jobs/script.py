@@ -72,6 +72,8 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
         argv = argv[1:]  # `python train.py`: which Python is the site's business
     if not argv:
         raise UsageError("the command is empty: say which script to run, such as \"train.py --amp bf16\"")
+    if argv[0] == "dlojz":  # this very kit, also where no such program is installed beside this Python
+        return Command((*KIT, *argv[1:]), _file_of(argv, workspace))
     if argv[0] == "-m":
         file = _module_file(argv, workspace, find_modules)
         switches.refuse(argv[2:], sources(file))
@@ -79,8 +81,7 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
     if argv[0].startswith("-"):
         raise UsageError(f"the command starts with {argv[0]!r}: start with the script (train.py …) or with -m and a module")
     if is_program(argv):
-        files = (workspace / word for word in argv[1:] if word.endswith((".py", ".sh")))
-        return Command(tuple(argv), next((file for file in files if file.is_file()), None))
+        return Command(tuple(argv), _file_of(argv, workspace))
     if not argv[0].endswith(".py"):
         raise UsageError(f"{_short(argv[0])!r} is not a Python script: use train.py ARGS, -m MODULE ARGS, bash SCRIPT.sh ARGS, "
                          "or a program that is installed beside this Python, such as accelerate")
@@ -99,6 +100,13 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
 
 
 SHELLS = ("bash", "sh")
+KIT = ("-m", "dlojz.cli")  # what `dlojz` is
+
+
+def _file_of(argv: Sequence[str], workspace: Path) -> Path | None:
+    """The script among the arguments of a program."""
+    files = (workspace / word for word in argv[1:] if word.endswith((".py", ".sh")))
+    return next((file for file in files if file.is_file()), None)
 
 
 def is_program(argv: Sequence[str]) -> bool:
@@ -137,9 +145,11 @@ def request(site: sites.Site, command: Command, *, name: str | None = None, gpus
     ``devices`` is how many GPUs this machine has; it only matters where the site's launcher is local.
     """
     if name is None:
-        program = "" if command.argv[0] in SHELLS or not is_program(command.argv) else f"{command.argv[0]}-"
-        file = command.script or Path(command.argv[0])
-        stem = command.argv[1] if command.argv[0] == "-m" else program + file.stem
+        ours = command.argv[: len(KIT)] == KIT
+        words = ("dlojz", *command.argv[len(KIT):]) if ours else command.argv
+        program = f"{words[0]}-" if ours or (is_program(words) and words[0] not in SHELLS) else ""
+        file = command.script or Path(words[0])
+        stem = words[1] if words[0] == "-m" else program + file.stem
         name = re.sub(r"[^\w.+=-]", "-", stem)[:LONGEST_NAME].lstrip("-.+=") or "run"
     for word, value, least in (("gpus", gpus, 0), ("nodes", nodes, 1), ("processes", processes, 1), ("cores", cores, 1)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST):

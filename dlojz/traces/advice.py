@@ -11,8 +11,26 @@ from .stragglers import waiting
 
 MOST = 0.5  # where more of the kernels' time is in half precision, that is on already; half of a step
 LAYOUT = 0.02  # part of a step spent in changing layouts, from which on --channels-last is the first thing to try
-COMPILED = re.compile(r"Torch-Compiled Region|CompiledFunction")  # operators that only torch.compile makes
+# What the operators of a trace show to be on.
+SEEN = (("--compile", re.compile(r"Torch-Compiled Region|CompiledFunction")), ("--fused", re.compile(r"aten::_fused_(sgd|ada)")))
 MATTER = 0.05  # part of a step that convolutions, or all products, take where it matters how they are computed
+# Switches of train.py, and what a script that has no such switch writes in its place; the longer ones first.
+CALLS = {
+    "--amp bf16": "torch.autocast(device.type, dtype=torch.bfloat16)",
+    "--tf32": 'torch.set_float32_matmul_precision("high")',
+    "--channels-last": "model and images .to(memory_format=torch.channels_last)",
+    "--compile reduce-overhead": 'torch.compile(model, mode="reduce-overhead")',
+    "--compile max-autotune": 'torch.compile(model, mode="max-autotune")',
+    "--compile": "torch.compile(model)",
+    "--fused": "fused=True in the optimizer",
+    "--num-workers": "DataLoader(num_workers=…)",
+    "--persistent-workers": "persistent_workers=True",
+    "--pin-memory": "DataLoader(pin_memory=True)",
+    "--non-blocking": ".to(device, non_blocking=True)",
+    "--batch-size": "batch size",
+    "--accumulate N": "gradient accumulation",
+}
+SWITCH = re.compile("|".join(map(re.escape, CALLS)))
 
 
 @dataclass(frozen=True)
@@ -22,12 +40,14 @@ class Try:
     what: str
     switches: tuple[str, ...] = ()
 
-    def said(self, on: frozenset[str] = frozenset()) -> str:
-        """In words, with the switches that are not on yet; empty where all of them are."""
+    def said(self, on: frozenset[str] = frozenset(), has: frozenset[str] | None = None) -> str:
+        """In words, with the switches that are not on yet; empty where all of them are. ``has``: the switches of the script, for
+        those that it lacks are said as calls; None: it has all of them."""
         left = [switch for switch in self.switches if not is_on(switch, on)]
         if self.switches and not left:
             return ""
-        return f"{self.what}: {', '.join(left)}" if left else self.what
+        text = f"{self.what}: {', '.join(left)}" if left else self.what
+        return SWITCH.sub(lambda each: each[0] if has is None or each[0].split()[0] in has else CALLS[each[0]], text)
 
 
 def is_on(switch: str, on: frozenset[str]) -> bool:
@@ -47,10 +67,10 @@ def turned_on(args: dict, unwritten: Iterable[str] = ()) -> frozenset[str]:
     return frozenset(on)
 
 
-def tries(pattern: str, facts: Facts, on: frozenset[str] = frozenset()) -> list[str]:
+def tries(pattern: str, facts: Facts, on: frozenset[str] = frozenset(), has: frozenset[str] | None = None) -> list[str]:
     """Two things to try."""
-    on |= {"--compile"} if any(COMPILED.match(row.name) for row in facts.operators) else set()
-    return [text for each in NEXT[pattern](facts) if (text := each.said(on))][:2]
+    on |= {switch for switch, operators in SEEN if any(operators.match(row.name) for row in facts.operators)}
+    return [text for each in NEXT[pattern](facts) if (text := each.said(on, has))][:2]
 
 
 def _loader(facts: Facts) -> list[Try]:

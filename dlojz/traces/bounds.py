@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from ..system.errors import UsageError
 from . import work
 from .facts import Facts
+from .intervals import Spans
 from .loop import called
 from .reading import Call
 from .roofs import Roof
@@ -94,15 +95,19 @@ class Bound:
 
 
 def step_of(facts: Facts) -> Step:
-    """The last step of a trace, or all of it where none is marked. Raises UsageError where the trace has no sizes."""
-    found, seconds = _with_seconds(facts)
-    if not found:
+    """The operators of a trace's last step, and what those of a step took in the mean of its steps; all of it where no step is
+    marked. Raises UsageError where the trace has no sizes."""
+    marked = [(step.begin, step.end) for step in facts.trace.steps]
+    every = (marked if facts.on_gpu else facts.spans) or [(facts.trace.begin, facts.trace.end)]
+    found, seconds = _with_seconds(facts, every)
+    last = [one for call, one in found if call.begin >= every[-1][0]]
+    if not last:
         raise UsageError("the trace has no sizes of operators, or they are compiled into others: profile a run without "
                          "--compile, with record_shapes=True (train.py --profile has it)")
     took: dict[str, float] = defaultdict(float)
     for call, one in found:
-        took[one.kind] += seconds.get(id(call), 0.0)
-    return Step([one for _, one in found], facts.seconds, dict(took))
+        took[one.kind] += seconds.get(id(call), 0.0) / len(every)
+    return Step(last, facts.seconds, dict(took))
 
 
 def at_batch(small: Step, large: Step, sizes: tuple[int, int], batch: int) -> Step:
@@ -176,7 +181,8 @@ def rates(steps: Sequence[Measured], roof: Roof) -> dict[str, tuple[float, float
 def measured(facts: Facts, roof: Roof) -> list[Measured]:
     """What the large operators of the last step of a GPU's trace took, by class and by what limits them."""
     groups: dict[tuple, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-    found, seconds = _with_seconds(facts)
+    last = facts.trace.steps[-1] if facts.trace.steps else facts.trace
+    found, seconds = _with_seconds(facts, [(last.begin, last.end)])
     for call, one in found:
         least, by_memory = _least(one, roof)
         if least >= LARGE and id(call) in seconds:
@@ -186,11 +192,10 @@ def measured(facts: Facts, roof: Roof) -> list[Measured]:
     return [Measured(*key, *group) for key, group in groups.items()]
 
 
-def _with_seconds(facts: Facts) -> tuple[list[tuple[Call, Work]], dict[int, float]]:
-    """The work of the last step, and the seconds of each of its calls on the device."""
+def _with_seconds(facts: Facts, spans: Spans) -> tuple[list[tuple[Call, Work]], dict[int, float]]:
+    """The work of some stretches of a trace, and the seconds of each of its calls on the device."""
     trace = facts.trace
-    begin, end = (trace.steps[-1].begin, trace.steps[-1].end) if trace.steps else (trace.begin, trace.end)
-    found = work.of(called(trace, [(begin, end)]))
+    found = work.of(called(trace, spans))
     if not facts.on_gpu:
         return found, {id(call): call.seconds for call, _ in found}
     known, seconds = {id(call) for call, _ in found}, defaultdict(float)

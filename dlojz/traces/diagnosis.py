@@ -98,9 +98,9 @@ def analyse(trace: Trace) -> Facts:
     return of_gpu(trace) if trace.on_gpu else of_cpu(trace)
 
 
-def diagnose(trace: Trace | Facts, on: frozenset[str] = frozenset()) -> Diagnosis:
+def diagnose(trace: Trace | Facts, on: frozenset[str] = frozenset(), has: frozenset[str] | None = None) -> Diagnosis:
     """Which of the six patterns a trace shows, or why it does not tell. ``on``: switches that need not be tried, since the run
-    had them (`tries.turned_on`)."""
+    had them (`advice.turned_on`); ``has``: those that its script knows (None: those of train.py)."""
     facts = trace if isinstance(trace, Facts) else analyse(trace)
     scores = waits(facts)
     if untold := of_what(facts):
@@ -119,7 +119,8 @@ def diagnose(trace: Trace | Facts, on: frozenset[str] = frozenset()) -> Diagnosi
     title = PATTERNS[pattern] if facts.on_gpu else ON_A_CPU.get(pattern, PATTERNS[pattern])
     if pattern == "launch" and facts.holey and not facts.on_gpu:
         title = A_HOLE
-    return Diagnosis(pattern, title, share, EVIDENCE[pattern](facts), tries(pattern, facts, on), also, unknown(facts), scores)
+    next_ = tries(pattern, facts, on, has)
+    return Diagnosis(pattern, title, share, EVIDENCE[pattern](facts), next_, also, unknown(facts), scores)
 
 
 def _unknown(untold: Untold, facts: Facts, scores: dict[str, float] | None = None) -> Diagnosis:

@@ -57,7 +57,9 @@ def of(calls: Iterable[Call]) -> list[tuple[Call, Work]]:
     named = {id(call): _class(call.name) for call in candidates}
     outer: set[int] = set()  # without a rule, and with work inside: their parts count
     for call in candidates:
-        outer |= {id(around) for around in call.around() if around.kind == "op"}
+        # A number that becomes a tensor inside of an operator, as in `mul_(0.9)` on a CPU, is no part of its work.
+        if any(_tensors(call.args.get("Input Dims"), call.args.get("Input type"))):
+            outer |= {id(around) for around in call.around() if around.kind == "op"}
     found = []
     for call in candidates:
         kind = named[id(call)]

@@ -50,7 +50,7 @@ def trace(job) -> View:
         return nothing(f"trace of {name}", why)
     from ..traces import diagnose
 
-    verdict = diagnose(found, _on(job))
+    verdict = diagnose(found, *_switches(job))
     title = f"trace of {name}"
     rows = listing(found)
     text = "\n".join([page.listed(f"{title}: {about(found)}", rows), *(f"  note: {line}" for line in why), str(verdict)])
@@ -76,18 +76,20 @@ def facts_of(job) -> tuple[str, Facts | None, list[str]]:
     return run.name, found, found.notes
 
 
-def _on(job) -> frozenset[str]:
-    """The switches that a run had, as far as its record says; of a trace's file, the record beside it."""
+def _switches(job) -> tuple[frozenset[str], frozenset[str]]:
+    """Those that a run had on, and all that its script has, by its record; of a trace's file, by the record beside it."""
     from ..traces.advice import turned_on
 
     where = Path(job).expanduser() if isinstance(job, (str, Path)) else None
     if where is not None and is_file(where):
         if not (where.parent / records.NAME).exists():
-            return frozenset()
+            return frozenset(), frozenset()
         job = where.parent
     run = runs.one(job)
     args = run.record.start.get("args")
-    return turned_on(args if isinstance(args, dict) else {}, [name for name, lab in words.LAB.items() if lab in run.unwritten])
+    args = args if isinstance(args, dict) else {}
+    on = turned_on(args, [name for name, lab in words.LAB.items() if lab in run.unwritten])
+    return on, frozenset(f"--{name.replace('_', '-')}" for name in args)
 
 
 def analysed(where: Path) -> Facts:
@@ -202,7 +204,7 @@ FLOPS_AND_TIME = "FLOPs and time"
 
 
 def by_class(facts: Facts) -> list[tuple[str, float, float]]:
-    """Each class of operators with its share of the FLOPs and of the operators' time in a step; nothing without sizes."""
+    """Each class of operators with its share of the FLOPs and of a step's time; nothing without sizes."""
     from ..traces import bounds
     from ..traces.work import CLASSES
 
@@ -211,10 +213,10 @@ def by_class(facts: Facts) -> list[tuple[str, float, float]]:
     except UsageError:
         return []
     flops = {kind: sum(one.flops for one in step.works if one.kind == kind) for kind in CLASSES}
-    every, took = sum(flops.values()), sum(step.took.values())
-    if not (every and took):
+    every = sum(flops.values())
+    if not (every and facts.seconds):
         return []
-    return [(kind, flops[kind] / every, step.took[kind] / took) for kind in CLASSES if step.took.get(kind)]
+    return [(kind, flops[kind] / every, step.took[kind] / facts.seconds) for kind in CLASSES if step.took.get(kind)]
 
 
 def by_phase(facts: Facts) -> list[tuple[str, float, str]]:
@@ -306,7 +308,7 @@ def _classes(facts: Facts) -> str:
     """FLOPs are not time: both, by class of operator."""
     if not (classes := by_class(facts)):
         return ""
-    head = ["class of operators", "share of the FLOPs", "share of their time"]
+    head = ["class of operators", "share of the FLOPs", f"share of {facts.whole}"]
     cells = [[name, words.share(flops), words.share(part)] for name, flops, part in classes]
     most = max(part for _, _, part in classes)
     return page.table_html(head, cells, {head[2]: [part / most for _, _, part in classes]})

@@ -69,6 +69,11 @@ def test_of_operators_in_operators_one_counts():
     assert only(layer, call("aten::mm", [[2, 3], [3, 5]], ["float"] * 2, parent=layer)).kind == "matrix product"
 
 
+def test_a_number_that_becomes_a_tensor_is_no_work_inside():
+    times = call("aten::mul_", [[10, 10], []], ["float", "double"])
+    assert only(times, call("aten::copy_", [[], []], ["float", "double"], parent=times)) == Work("pointwise", 100, 800, "float")
+
+
 def test_sizes_that_can_be_none_count_nothing():
     broken = [call("aten::add", [["x"], [2]], ["float"]), call("aten::mm", [[2]], ["float"]), call("aten::sum", None, None),
               call("aten::empty", [[4]], ["float"]), call("aten::convolution", [[2, 4]], ["float"])]

@@ -14,8 +14,8 @@ CONVOLUTION = ["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]
 ROOF = Roof("a slow GPU", {"float": 1e9, "bfloat16": 2e9}, 1e8, rates={"convolution": (0.5, 0.5)})
 
 
-def trace_of(file, batch, compiled=False):
-    """Two steps of 20 ms, with a convolution (10 ms) and a ReLU (5 ms) in bfloat16."""
+def trace_of(file, batch, compiled=False, last=10_000):
+    """Two steps of 20 ms, with a convolution (10 ms; in the last one, ``last`` µs) and a ReLU (5 ms) in bfloat16."""
     events = []
     for number in range(2):
         begin = 1000.0 + 20_000 * number
@@ -24,7 +24,8 @@ def trace_of(file, batch, compiled=False):
         if compiled:
             continue
         for name, dims, types, concrete, at, took in (
-                ("aten::convolution", [[batch, 8, 16, 16], [8, 8, 3, 3]], ["c10::BFloat16"] * 2, CONVOLUTION, 100, 10_000),
+                ("aten::convolution", [[batch, 8, 16, 16], [8, 8, 3, 3]], ["c10::BFloat16"] * 2, CONVOLUTION, 100,
+                 (10_000, last)[number]),
                 ("aten::clamp_min_", [[batch, 8, 16, 16], []], ["c10::BFloat16", "Scalar"], [], 12_000, 5_000)):
             events.append({"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": begin + at, "dur": took,
                            "args": {"Input Dims": dims, "Input type": types, "Concrete Inputs": concrete}})
@@ -70,6 +71,8 @@ def test_a_compiled_run_has_no_operators(tmp_path):
 
 
 def test_a_trace_has_flops_beside_time(tmp_path):
-    view = views.trace(trace_of(tmp_path / "trace.json", 4))
-    assert "FLOPs and time  convolution 99% and 67%, pointwise 0.7% and 33%" in str(view)
-    assert "share of their time" in view.page
+    """Of the same steps as the table by operator: those of a class have the time of its operators."""
+    view = views.trace(trace_of(tmp_path / "trace.json", 4, last=6_000))
+    assert "40% aten::convolution (8.00 ms" in str(view)
+    assert "FLOPs and time  convolution 99% and 40%, pointwise 0.7% and 25%" in str(view)
+    assert "share of a step" in view.page
