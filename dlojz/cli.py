@@ -142,6 +142,7 @@ def parser() -> Parser:
                                         "diagnosis. As a job: dlojz submit -- dlojz trace SCRIPT.py")
     verb.add_argument("--updates", type=int, default=5, metavar="N", help="how many updates are traced (default: 5)")
     verb.add_argument("--skip", type=int, default=8, metavar="N", help="how many come before them (default: 8)")
+    verb.add_argument("--ranks", type=int, default=1, metavar="N", help="so many processes, of which rank 0 is traced")
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT.py [ARGS]", help="the script, and what is for it")
     verb.set_defaults(run=trace)
 
@@ -437,7 +438,7 @@ def audit(args) -> int:
     if not command:
         raise UsageError("name a script, such as: dlojz audit train.py --epochs 1")
     if args.command[:1] != ["--"]:
-        refuse_misplaced(command)
+        refuse_misplaced("audit", command)
     found = audit(command[0], command[1:], args.updates, args.seconds, args.ranks, args.pretend)
     if args.html:
         say(f"The audit is {found.view().save(args.html)}")
@@ -447,24 +448,43 @@ def audit(args) -> int:
 
 
 def trace(args) -> int:
+    import contextlib
+    import math
     import os
     import subprocess
     from pathlib import Path
 
+    from .labs.audit import refuse_misplaced
+    from .labs.audit.ranks import places, wait
     from .system import paths
-    from .training import records, tracing
+    from .training import distributed, records, tracing
     from .views import trace
 
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         raise UsageError("name a script, such as: dlojz trace train.py --epochs 1")
-    folder = records.run_folder(None, f"trace-{Path(command[0]).stem}")
-    asked = [f"--updates={args.updates}", f"--skip={args.skip}", f"--folder={folder}", *command]
-    code = subprocess.call([sys.executable, "-m", tracing.__name__, *asked],
-                           env=os.environ | {"PYTHONPATH": paths.python_path(), "DLOJZ_RUN": str(folder)})
-    if code:
-        return code if code > 0 else 128 - code
-    return _print(f"{trace(folder)}\nThe trace is {folder / tracing.NAME}")
+    if args.command[:1] != ["--"]:
+        refuse_misplaced("trace", command)
+    if not Path(command[0]).is_file():
+        raise UsageError(f"there is no script {command[0]}")
+    here = distributed.processes()  # in a job, several processes may do all of this
+    if here.world_size > 1 and (args.ranks > 1 or "DLOJZ_RUN" not in os.environ):
+        raise UsageError("several processes are started by dlojz trace --ranks 2 SCRIPT, or as a job: "
+                         "dlojz submit --processes 2 -- dlojz trace SCRIPT")
+    with places(args.ranks) as several:
+        folder = records.run_folder(None, f"trace-{Path(command[0]).stem}")
+        asked = [sys.executable, "-m", tracing.__name__, f"--updates={args.updates}", f"--skip={args.skip}", f"--folder={folder}",
+                 *command]
+        environment = os.environ | {"PYTHONPATH": paths.python_path(), "DLOJZ_RUN": str(folder)}
+        started = [subprocess.Popen(asked, env=environment | place, start_new_session=args.ranks > 1) for place in several]
+        _, code = wait(started, math.inf)
+    written = (folder / tracing.NAME).exists()
+    if here.is_main and written:
+        say(f"{trace(folder)}\nThe trace is {folder / tracing.NAME}")
+    elif not written:
+        with contextlib.suppress(OSError):  # in it is what the script wrote
+            folder.rmdir()
+    return code if code >= 0 else 128 - code
 
 
 def doctor(args) -> int:

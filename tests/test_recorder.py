@@ -7,16 +7,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
 from patience import patient
 
-from dlojz import Recorder, callbacks, views
+from dlojz import Recorder, callbacks, cli, views
 from dlojz.jobs import script
+from dlojz.labs.audit import ranks
 from dlojz.system import sites
 from dlojz.system.errors import UsageError
-from dlojz.training import recorder, records
+from dlojz.training import recorder, records, tracing
 
 PAGE = Path(__file__).parents[1] / "docs" / "own.md"
 
@@ -128,6 +130,11 @@ def test_trainer(tmp_path):
     assert [found["step"] for found in record.validations] == [30, 60]
 
 
+def traced(folder, *words):
+    return subprocess.run([sys.executable, "-m", "dlojz.cli", "trace", *words], cwd=folder, capture_output=True, text=True,
+                          timeout=patient(120), env=os.environ | {"PYTHONPATH": str(PAGE.parents[1])})
+
+
 def test_a_trace_from_outside(tmp_path):
     """Of a script that trains two models in turn, as adversarial ones do: a step is an update of the first."""
     (tmp_path / "mine.py").write_text(
@@ -135,13 +142,7 @@ def test_a_trace_from_outside(tmp_path):
         "a, b = torch.optim.SGD(net.parameters(), lr=0.1), torch.optim.AdamW(other.parameters())\nfor step in range(9):\n"
         "    for one, optimizer in ((net, a), (other, b)):\n        one(torch.randn(512, 64)).sum().backward()\n"
         "        optimizer.step()\nopen('whole', 'w').close()\n")
-    environment = os.environ | {"PYTHONPATH": str(PAGE.parents[1])}
-
-    def traced(*words):
-        return subprocess.run([sys.executable, "-m", "dlojz.cli", "trace", *words], cwd=tmp_path, capture_output=True, text=True,
-                              timeout=patient(120), env=environment)
-
-    done = traced("--updates", "3", "--skip", "4", "mine.py")
+    done = traced(tmp_path, "--updates", "3", "--skip", "4", "mine.py")
     assert done.returncode == 0, done.stderr
     assert "diagnosis: " in done.stdout and "trace-mine-001" in done.stdout and not (tmp_path / "whole").exists()
     from dlojz import traces
@@ -149,8 +150,49 @@ def test_a_trace_from_outside(tmp_path):
     trace = traces.read(tmp_path / "runs" / "trace-mine-001" / "trace.json.gz")
     updates = [call for call in trace.calls if call.kind == "range" and call.name.startswith("Optimizer.step")]
     assert len(trace.steps) == 3 and len(updates) == 6  # two of each step
-    refused = traced("mine.py")
-    assert refused.returncode == 2 and "ended after 9 updates" in refused.stderr and "smaller --skip" in refused.stderr
+
+
+def test_a_trace_of_several_processes_is_of_rank_0_and_ends_all(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import torch\ntorch.distributed.init_process_group('gloo')\n"
+        "net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\nwhile True:\n    net(torch.randn(4, 8)).sum().backward()\n"
+        "    optimizer.step()\n")
+    done = traced(tmp_path, "--ranks", "2", "--updates", "2", "--skip", "1", "mine.py")
+    assert done.returncode == 0 and "rank 0 of 2" in done.stdout, done.stderr
+
+
+SPOILT = {"raise ValueError('no data')": (r"mine.py failed after 0 updates .*: ValueError", "ValueError: no data"),
+          "import sys; sys.exit('no data')": (r"mine.py ended with code 1 after 0 updates", "no data"),
+          "import argparse; p = argparse.ArgumentParser(); p.add_argument('data'); p.parse_args()": (
+              r"ended with code 2 .* come after its name", "are required: data"),
+          "import sys; sys.exit()": (r"mine.py ended after 0 updates .*Does an argument make it train", "")}
+
+
+@pytest.mark.parametrize("line", SPOILT)
+def test_a_script_that_ends_before_its_trace(tmp_path, monkeypatch, capsys, line):
+    (tmp_path / "mine.py").write_text(line + "\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["mine.py"])
+    tracer = tracing.Tracer(13, tmp_path / tracing.NAME, mock.Mock())
+    said, shown = SPOILT[line]
+    with pytest.raises(UsageError, match=said):
+        tracing.run("mine.py", tracer, tracing.parser().parse_args(["--folder=.", "mine.py"]))
+    err = capsys.readouterr().err
+    assert shown in err and "runpy" not in err and tracer.profiler.stop.called
+
+
+def test_a_trace_that_cannot_be_leaves_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DLOJZ_RUN", raising=False)
+    (tmp_path / "mine.py").write_text("import torch\n")
+    asked = cli.parser().parse_args(["trace", "mine.py", "--updates=3"])
+    with pytest.raises(UsageError, match=r"put it before: dlojz trace --updates"):
+        asked.run(asked)
+    monkeypatch.setattr(subprocess, "Popen", lambda *asked, **_: None)
+    monkeypatch.setattr(ranks, "wait", lambda started, until: (0, 2))
+    assert cli.main(["trace", "mine.py"]) == 2 and not list((tmp_path / "runs").iterdir())
+    assert cli.main(["trace", "--ranks", "2", "nothing.py"]) == 2 and not list((tmp_path / "runs").iterdir())
 
 
 def test_programs_as_jobs(tmp_path, monkeypatch):

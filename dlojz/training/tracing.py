@@ -1,39 +1,44 @@
 """``python -m dlojz.training.tracing SCRIPT ARGS``: the script as it is, with a profiler around some of its updates.
 
-``dlojz trace`` starts it. An update is a call of the ``step`` of the optimizer that stepped first, whoever calls it: there a
-step of the trace ends. It traces ``--updates`` of them after the first ``--skip``, the last three of which are warm-up. The trace
-goes to the folder of the job, else to ``runs/trace-SCRIPT-NNN``. A script that is alone ends with it, at once, and nothing of it
-runs any more; one of several processes runs to its end, since the others wait for it.
+``dlojz trace`` starts it and shows the trace. An update is a call of the ``step`` of the optimizer that stepped first, whoever
+calls it: there a step of the trace ends. It traces ``--updates`` of them after the first ``--skip``, the last three of which
+are warm-up. The trace goes to the folder of the job, else to ``runs/trace-SCRIPT-NNN``. Then the script ends, at once, and
+nothing of it runs any more. Of several processes rank 0 is traced, and all end after the same update.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import runpy
 import sys
+import traceback
+from datetime import timedelta
 from pathlib import Path
 
 from ..system.errors import UsageError
 from . import distributed, failures, records
 
 NAME = "trace.json.gz"
+PATIENCE = 60.0  # seconds that ranks wait for the one that writes the trace
 
 
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="dlojz trace", allow_abbrev=False)
     found.add_argument("--updates", type=int, default=5, help="how many updates are traced (default: 5)")
     found.add_argument("--skip", type=int, default=8, help="how many come before them (default: 8)")
-    found.add_argument("--folder", help="where the trace goes")
+    found.add_argument("--folder", required=True, help="where the trace goes")
     found.add_argument("command", nargs=argparse.REMAINDER)
     return found
 
 
 class Tracer:
-    """Steps a profiler after each update of the first optimizer, and ends the process when the trace is written."""
+    """Counts the updates of the first optimizer, and ends the process after the last one that is asked for. On rank 0 it steps a
+    profiler after each, whose trace is then written; on other ranks there is none."""
 
-    def __init__(self, profiler, updates: int, path: Path, ends: bool):
-        self.profiler, self.left, self.path, self.ends = profiler, updates, path, ends
+    def __init__(self, updates: int, path: Path, profiler=None):
+        self.left, self.path, self.profiler = updates, path, profiler
         self.first = None
 
     def install(self) -> None:
@@ -61,13 +66,24 @@ class Tracer:
         if optimizer is not self.first or not self.left:
             return
         self.left -= 1
-        self.profiler.step()
+        if self.profiler is not None:
+            self.profiler.step()
         if not self.left:
-            self.profiler.stop()
-            if self.ends:
-                for stream in (sys.stdout, sys.stderr):
-                    stream.flush()
-                os._exit(0 if self.path.exists() else 1)
+            if self.profiler is not None:
+                self.profiler.stop()
+            self.leave()
+
+    def leave(self) -> None:
+        """At once. What ranks have sent each other is there by then: they wait until the last one comes here."""
+        import torch.distributed as dist
+
+        if dist.is_available() and dist.is_initialized():
+            with contextlib.suppress(Exception):  # a rank that is gone already
+                dist.barrier(async_op=True).wait(timedelta(seconds=PATIENCE))
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(0 if self.profiler is None or self.path.exists() else 1)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -81,23 +97,48 @@ def main(argv: list[str] | None = None) -> None:
     import torch
 
     sys.argv, sys.path[0] = [script, *arguments], str(Path(script).resolve().parent)
+    path = Path(args.folder) / NAME
+    profiler = None
     if procs.is_main:
-        path = records.run_folder(args.folder, f"trace-{Path(script).stem}") / NAME
         path.unlink(missing_ok=True)
         warmup = min(3, args.skip)
         schedule = torch.profiler.schedule(wait=args.skip - warmup, warmup=warmup, active=args.updates, repeat=1)
         profiler = torch.profiler.profile(schedule=schedule, record_shapes=True,
                                           on_trace_ready=failures.trace_writer(path, records.Writer()))
-        tracer = Tracer(profiler, args.skip + args.updates, path, procs.world_size == 1)
-        tracer.install()
+    tracer = Tracer(args.skip + args.updates, path, profiler)
+    tracer.install()
+    if profiler is not None:
         profiler.start()
-    runpy.run_path(script, run_name="__main__")
-    if procs.is_main and tracer.left:
-        profiler.stop()
-        done = args.skip + args.updates - tracer.left
-        advice = "Let it train longer, or give smaller --skip and --updates" if done else "Does an argument make it train?"
-        raise UsageError(f"{script} ended after {done} updates of an optimizer of torch in this process; the trace is of "
-                         f"{args.updates} updates after the first {args.skip}. {advice}")
+    run(script, tracer, args)
+
+
+def run(script: str, tracer: Tracer, args) -> None:
+    """The script, until `Tracer` ends it. Raises UsageError where it ends before."""
+    how, failed, said = "ended", False, ""
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as stop:
+        failed = stop.code not in (None, 0)
+        if isinstance(stop.code, str):
+            failures.say(stop.code, file=sys.stderr)
+        how = f"ended with code {stop.code if isinstance(stop.code, int) else 1}" if failed else how
+    except Exception as error:
+        failed, how, said = True, "failed", f": {type(error).__name__}"
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename != script:
+            frames = frames.tb_next
+        traceback.print_exception(type(error), error, frames)
+    if tracer.profiler is not None:
+        tracer.profiler.stop()
+        tracer.path.unlink(missing_ok=True)  # of fewer updates
+    elif not failed:
+        sys.exit(2)  # rank 0 says it
+    done = args.skip + args.updates - tracer.left
+    advice = "Let it train longer, or give smaller --skip and --updates" if done else "Does an argument make it train?"
+    if failed:
+        advice = "Arguments of the script come after its name" if how == "ended with code 2" else "Run it alone until it works"
+    raise UsageError(f"{script} {how} after {done} updates of an optimizer of torch in this process{said}. The trace is of "
+                     f"{args.updates} updates after the first {args.skip}. {advice}")
 
 
 if __name__ == "__main__":

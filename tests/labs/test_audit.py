@@ -241,7 +241,7 @@ def test_a_script_that_cannot_be_run(monkeypatch, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "dlojz audit --html" in said and f"dlojz audit -- {script} --html page.html" in said
     script.write_text("parser.add_argument('--html')")
-    audit.refuse_misplaced([str(script), "--html=page.html", "--epochs", "1"])
+    audit.refuse_misplaced("audit", [str(script), "--html=page.html", "--epochs", "1"])
 
 
 @pytest.mark.parametrize("kind", ["network", "data", "package"])

@@ -1,6 +1,7 @@
 """``dlojz audit SCRIPT``: a training script that we have never seen, run for a few steps under observers that know torch alone.
 
 ``folder``  where it runs: what it writes there is gone afterwards
+``ranks``   several processes of it
 ``child``   the process that runs it, with the observers
 ``judge``   what the facts say of each technique
 """
@@ -25,12 +26,11 @@ from ...system import paths
 from ...system.errors import UsageError
 from ...ui.page import View
 from ..probe.facts import Event, read
-from ..probe.session import reserved_port
 from . import folder, judge, sheet
+from .ranks import places, wait
 from .seen import WRONG, Finding
 
 UPDATES, SECONDS = 12, 100.0
-GRACE = 5.0  # seconds that other ranks have to end when one has failed
 COMPILED = "compiled"  # the number of the run that compiles
 LAST = 2000  # characters of the script's output that are read for what it lacks
 NETWORK = ("gaierror", "URLError", "ConnectionError", "MaxRetryError", "ConnectTimeout", "ConnectError",
@@ -38,7 +38,8 @@ NETWORK = ("gaierror", "URLError", "ConnectionError", "MaxRetryError", "ConnectT
 NETWORK_WORDS = ("huggingface.co", "internet connection", "name resolution", "Connection refused", "Network is unreachable")
 CUDA_WORDS = ("NVIDIA driver", "CUDA-capable", "not compiled with CUDA", "CUDA enabled", "invalid device ordinal", "No CUDA GPUs",
               "torch.cuda.is_available() is False", "no GPUs found", "NCCL backend")
-OPTIONS = ("--updates", "--seconds", "--ranks", "--pretend", "--json", "--html")
+OPTIONS = {"audit": ("--updates", "--seconds", "--ranks", "--pretend", "--json", "--html"),
+           "trace": ("--updates", "--skip", "--ranks")}
 
 
 @dataclass
@@ -73,15 +74,16 @@ class Audit:
         return sheet.view(title, said, self.findings)
 
 
-def refuse_misplaced(command: Sequence[str]) -> None:
-    """Raises UsageError where an option of the audit comes after the script's name, and the script does not have one so named."""
+def refuse_misplaced(verb: str, command: Sequence[str]) -> None:
+    """Raises UsageError where an option of `dlojz audit` or `dlojz trace` comes after the script's name, and the script does not
+    have one so named."""
     script, text = command[0], ""
     with contextlib.suppress(OSError):
         text = Path(script).read_text(errors="replace")
     for name in (given.split("=")[0] for given in command[1:]):
-        if name in OPTIONS and name not in text:
-            raise UsageError(f"{name} after {script} goes to the script, which does not name it. For the audit, put it before: "
-                             f"dlojz audit {name} … {script}. For the script: dlojz audit -- {' '.join(command)}")
+        if name in OPTIONS[verb] and name not in text:
+            raise UsageError(f"{name} after {script} goes to the script, which does not name it. For dlojz, put it before: "
+                             f"dlojz {verb} {name} … {script}. For the script: dlojz {verb} -- {' '.join(command)}")
 
 
 def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDATES, seconds: float = SECONDS, ranks: int = 1,
@@ -95,9 +97,8 @@ def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDA
         raise UsageError(f"there is no script {script}")
     if updates < 8:
         raise UsageError(f"--updates {updates}: a pattern shows in 8 updates or more; the default is {UPDATES}")
-    if not 1 <= ranks <= 8:
-        raise UsageError(f"--ranks {ranks}: 2 show what goes wrong between processes; 8 are the most")
-    with _ended_by_sigterm(), tempfile.TemporaryDirectory(prefix=folder.PREFIX, ignore_cleanup_errors=True) as own:
+    with (places(ranks) as several, _ended_by_sigterm(),
+          tempfile.TemporaryDirectory(prefix=folder.PREFIX, ignore_cleanup_errors=True) as own):
         own = Path(own).resolve()
         cwd = folder.stand_in(Path.cwd(), own / "above")
         (own / "tmp").mkdir()
@@ -105,14 +106,13 @@ def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDA
                    "updates": updates, "path": os.environ.get("PYTHONPATH"), "ranks": ranks,
                    "gpus": ranks if pretend else 0, "compiled": False}
         environment = os.environ | {"PYTHONPATH": paths.python_path(), "TMPDIR": str(own / "tmp"), "PWD": str(cwd)}
-        with reserved_port() as port:
-            started = [_start(request, environment | _place(rank, ranks, port), own, rank) for rank in range(ranks)]
-            until = time.monotonic() + seconds
-            first, status = _wait(started, until)
+        started = [_start(request, environment | place, own, rank) for rank, place in enumerate(several)]
+        until = time.monotonic() + seconds
+        first, status = wait(started, until)
         facts = [read(own / f"facts-{rank}.jsonl") for rank in range(ranks)]
         if ranks == 1 and not pretend and status == 0 and any(event.what == "compiled" for event in facts[0]):
             again = _start(request | {"compiled": True}, environment, own, COMPILED)
-            if _wait([again], until)[1] == 0:
+            if wait([again], until)[1] == 0:
                 facts[0] += read(own / f"facts-{COMPILED}.jsonl")
         said = (own / f"output-{first}.txt").read_text(errors="replace")[-LAST:]
     for event in chain(*facts):
@@ -136,42 +136,11 @@ def _ended_by_sigterm():
         signal.signal(signal.SIGTERM, before)
 
 
-def _place(rank: int, ranks: int, port: int) -> dict[str, str]:
-    """What torchrun says to each process that it starts on one machine."""
-    if ranks == 1:
-        return {}
-    numbers = dict.fromkeys(("RANK", "LOCAL_RANK", "ROLE_RANK"), rank) | dict.fromkeys(
-        ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"), ranks)
-    numbers |= {"GROUP_RANK": 0, "GROUP_WORLD_SIZE": 1, "TORCHELASTIC_MAX_RESTARTS": 0, "TORCHELASTIC_RESTART_COUNT": 0,
-                "MASTER_PORT": port, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", 1)}
-    return {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "audit", "ROLE_NAME": "default"} | {
-        name: str(value) for name, value in numbers.items()}
-
-
 def _start(request: dict, environment: dict, own: Path, rank: int | str) -> subprocess.Popen:
     request = request | {"facts": str(own / f"facts-{rank}.jsonl")}
     with open(own / f"output-{rank}.txt", "wb") as out:
         return subprocess.Popen([sys.executable, "-m", f"{__name__}.child", json.dumps(request)], stdin=subprocess.DEVNULL,
                                 stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
-
-
-def _wait(started: list[subprocess.Popen], until: float) -> tuple[int, int | None]:
-    """The rank that failed first, else 0, and its status; None where time was up. Nothing that they have started is left."""
-    first = None
-    try:
-        while time.monotonic() < until and any(process.poll() is None for process in started):
-            failed = next((rank for rank, process in enumerate(started) if process.returncode), None)
-            if first is None and failed is not None:
-                first, until = failed, min(until, time.monotonic() + GRACE)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                next(process for process in started if process.returncode is None).wait(min(0.2, until - time.monotonic()))
-        first = next((rank for rank, process in enumerate(started) if process.returncode), 0) if first is None else first
-        return first, started[first].returncode
-    finally:
-        for process in started:
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 def _audit(script: str, facts: list[list[Event]], status: int | None, said: str, seconds: float, own: str,
