@@ -116,7 +116,8 @@ def parser() -> Parser:
     verb.add_argument("--again", action="store_true", help="measure the baseline again, if there is one")
     verb.set_defaults(run=course)
 
-    verb = verbs.add_parser("report", help="what runs measured and how they compare, as text or as a page with figures")
+    verb = verbs.add_parser("report", help="what runs measured and how they compare, as text or as a page with figures",
+                            description="What runs measured and how they compare. Exit code 1 where one of them has failed.")
     verb.add_argument("jobs", nargs="+", metavar="JOB", help="a run (amp-002), a name for its latest run (amp), or its folder")
     verb.add_argument("--against", metavar="JOB", help="the run to compare with")
     verb.add_argument("--html", metavar="FILE", help="write one HTML file, which opens offline, instead of text")
@@ -425,10 +426,14 @@ def report(args) -> int:
     import gc
 
     from . import views
+    from .jobs import runs
+    from .jobs.states import WRONG
 
     gc.disable()  # long records are millions of objects, none of them garbage
-    page = views.report(*args.jobs, against=args.against)
-    return _print(f"The report is {page.save(args.html)}" if args.html else page)
+    found = runs.several(*args.jobs)
+    page = views.report(*found, against=args.against)
+    say(f"The report is {page.save(args.html)}" if args.html else page)
+    return int(any(run.state in WRONG for run in found))
 
 
 def audit(args) -> int:

@@ -130,6 +130,33 @@ def test_trainer(tmp_path):
     assert [found["step"] for found in record.validations] == [30, 60]
 
 
+def test_what_a_run_counts_and_where_it_is_found(tmp_path, monkeypatch, capsys):
+    """Far from any workspace, and without what only the kit's scripts record."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("DLOJZ_RUN", "DLOJZ_WORKSPACE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "argv", ["mine.py"])
+    model = torch.nn.Linear(8, 3)
+    for fails in (False, True):
+        run = Recorder(model, 32, total_steps=20, unit="tokens")
+        for epoch in range(2):
+            for _ in run.steps(range(10)):
+                run.step(torch.tensor(1.0), items=4096, epoch=epoch)
+        run.validated(accuracy=0.7, images=4096)
+        if fails:
+            monkeypatch.setattr(run, "_hook", lambda *_: None)
+            run._failed(ValueError, ValueError("no more"), None)
+        else:
+            run.end()
+    assert cli.main(["report", "mine-001"]) == 0
+    text = capsys.readouterr().out
+    assert "tokens/s" in text and re.search(r"batch +32 tokens\n", text) and "accuracy 70.0% of 4,096 tokens" in text
+    assert "images" not in text and re.search(r"mine-001 +20 +2.00 ", text)
+    assert cli.main(["report", "mine"]) == 1 and "mine-002" in capsys.readouterr().out
+    assert cli.main(["report", "other"]) == 2
+    assert "there is no run 'other' in" in capsys.readouterr().err
+
+
 def traced(folder, *words):
     return subprocess.run([sys.executable, "-m", "dlojz.cli", "trace", *words], cwd=folder, capture_output=True, text=True,
                           timeout=patient(120), env=os.environ | {"PYTHONPATH": str(PAGE.parents[1])})

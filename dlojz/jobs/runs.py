@@ -6,6 +6,7 @@ import contextlib
 import math
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -73,8 +74,21 @@ class Run:
 
     @property
     def unit(self) -> str:
-        """What the run counts: images, or tokens of a language model."""
-        return "tokens" if self.start.get("unit") == "tokens" else "images"
+        """What the run counts: images, tokens of a language model, or what a script of one's own calls it."""
+        return summary.unit(self.start)
+
+    @property
+    def item(self) -> str:
+        """What the batch size counts: rows of tokens, else the `unit`."""
+        return "rows" if "length" in self.start else self.unit
+
+    @cached_property
+    def steps_per_epoch(self) -> int | None:
+        """As its record says or, where it doesn't, as many as an epoch had that is over."""
+        if "steps_per_epoch" in self.start:
+            return self.start["steps_per_epoch"]
+        each = Counter(step["epoch"] for step in self.record.steps if "epoch" in step)
+        return max(each.values()) if len(each) > 1 or (each and self.state == "COMPLETED") else None
 
     @property
     def on_gpu(self) -> bool:
@@ -183,16 +197,23 @@ def _is_path(name: str) -> bool:
 
 def _named(name: str) -> Iterable[Run]:
     from . import jobs
+    from .submission import numbered
 
     if _is_path(name):
         return [of_folder(paths.given(name))]
     try:
         return _found(jobs[name])
-    except UsageError:
-        made = (jobs.root or workspace.find()) / "runs" / name
-        if name in ("", ".", "..") or not made.is_dir():
-            raise
-    return [of_folder(made)]  # of a script that was started by hand, with --run-dir
+    except UsageError as error:  # of a script that was started by hand, perhaps far from any workspace
+        here, why = Path.cwd(), error
+        try:
+            here = jobs.root or workspace.find()
+        except UsageError:
+            why = UsageError(f"there is no run {name!r} in {here / 'runs'}; jobs are found inside of their workspace")
+        made = here / "runs" / name
+        there = [made] if name not in ("", ".", "..") and made.is_dir() else numbered(here / "runs", name)[-1:]
+        if not there:
+            raise why from None
+    return [of_folder(there[0])]
 
 
 def of_job(job: Job) -> Run:

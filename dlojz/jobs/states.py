@@ -20,7 +20,8 @@ from ..training import records
 # Slurm's words, also for jobs of this machine. UNKNOWN: it cannot be told from here (folder deleted, job.json damaged, the job's
 # queue out of reach); it is shown, and never written down.
 ACTIVE = ("PENDING", "RUNNING")
-ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL", "UNKNOWN")
+WRONG = ("FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL")
+ENDED = ("COMPLETED", *WRONG, "UNKNOWN")
 SAVED = 75  # the exit code of a script that has saved a checkpoint and wants to be run again (EX_TEMPFAIL)
 
 

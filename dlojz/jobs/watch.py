@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from ..system.errors import UsageError
 from ..system.shown import say, shown
 from ..training import records
+from ..training.summary import unit
 from ..ui.notebook import plain_wanted
 from ..ui.words import duration
 from .job import Group, Job, load, refresh
@@ -124,7 +125,7 @@ class Progress:
         if event["event"] == "start":
             self.done = event.get("resumed_at") or 0
             self.total = event.get("total_steps")
-            self.unit = "tokens" if event.get("unit") == "tokens" else "images"
+            self.unit = unit(event)
             self._images = self._seconds = 0.0
             self._recent.clear()
         elif event["event"] == "step" and isinstance(event.get("step"), int):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 
 from ..system import cards
@@ -11,6 +12,12 @@ PHASES = ("idle", "copy", "forward", "backward", "update")
 IMAGENET = 1_281_167  # training images: the epoch that random data stands for
 USUAL_EPOCHS = 90  # of a training on ImageNet: what a --test run stands for
 AT_THE_END = ("host_memory", "memory_allocated", "memory_reserved", "power", "joules_per_image")
+
+
+def unit(start: dict) -> str:
+    """What a run counts, in the plural, by its record's ``start``: images, where that does not say."""
+    said = start.get("unit")
+    return said if isinstance(said, str) and re.fullmatch(r"\w[\w -]{0,30}", said) else "images"
 
 
 def numbers(record: Record) -> dict:
@@ -139,9 +146,9 @@ def text(record: Record) -> str:
     done, total = record.progress
     version, warmup = start.get("versions", {}).get("torch"), record.timed_start.get("warmup_steps")
     pixels = f", {start['image_size']} px" if start.get("image_size") else ""  # the scripts of the hunt have none
-    unit = start.get("unit", "images")
-    rows = f"x {start['length']} tokens" if unit == "tokens" and "length" in start else unit
-    one = unit.removesuffix("s")
+    many = unit(start)
+    rows = f"x {start['length']} tokens" if many == "tokens" and "length" in start else many
+    one = many.removesuffix("s")
     lines = [
         f"{start.get('model')}{pixels}, {start.get('world_size')} x {start.get('batch_size')} {rows} per step, "
         f"{_count(start.get('parameters', 0))} parameters",
@@ -149,7 +156,7 @@ def text(record: Record) -> str:
         f"steps             {done} of {total}, {found.get('timed_steps', 0)} timed (the first {warmup} are warm-up)",
     ]
     if "images_per_second" in found:
-        speed = f"{found['images_per_second']:.1f} {unit}/s, {found['step_seconds'] * 1000:.1f} ms per step"
+        speed = f"{found['images_per_second']:.1f} {many}/s, {found['step_seconds'] * 1000:.1f} ms per step"
         lines.append(f"throughput        {speed}")
     if "flops" in found:
         share = f", {found['mfu']:.1%} of what the GPU can do (MFU)" if "mfu" in found else ""
@@ -160,7 +167,7 @@ def text(record: Record) -> str:
     if "loading" in found:
         lines.append(f"loading           the process waited {found['loading'] * 1000:.1f} ms per step for its loader")
     if "idle" in found and "device_images_per_second" in found:
-        lines.append(f"the device alone  {found['device_images_per_second']:.1f} {unit}/s, if every batch were ready in time")
+        lines.append(f"the device alone  {found['device_images_per_second']:.1f} {many}/s, if every batch were ready in time")
     if "first_step_seconds" in found:
         lines.append(f"first step        {found['first_step_seconds']:.2f} s")
     if "memory_allocated" in found:
@@ -171,18 +178,18 @@ def text(record: Record) -> str:
         lines.append(f"host memory       {found['host_memory'] / 1e9:.2f} GB at peak")
     if machine.get("device") == "cuda":
         known = "power" in found and "joules_per_image" in found
-        each = f"{found.get('joules_per_image', 0):{'.3f' if unit == 'images' else '.2g'}} J per {one}"
+        each = f"{found.get('joules_per_image', 0):{'.3f' if many == 'images' else '.2g'}} J per {one}"
         measured = f"{found['power']:.0f} W, {each}" if known else "not measured"
         lines.append(f"power             {measured}")
     measured = {"validation_loss", "validation_accuracy", "validation_images"} <= found.keys()
     if measured and (start.get("args") or {}).get("data") != "random":  # labels by chance: what it scores says nothing
         lines.append(f"validation        loss {found['validation_loss']:.4f}, accuracy {found['validation_accuracy']:.1%} "
-                     f"of {found['validation_images']} images")
+                     f"of {found['validation_images']} {many}")
     if why := untraced(record):
         lines.append(f"trace             none: {why}")
     if {"validation_loss", "validation_bits"} <= found.keys() and (start.get("args") or {}).get("data") != "random":
         lines.append(f"validation        loss {found['validation_loss']:.4f}, {found['validation_bits']:.3f} bits per {one}, of "
-                     f"{found['validation_images']:,} {unit}")
+                     f"{found['validation_images']:,} {many}")
     for error in record.errors:
         if not (why and str(error.get("message")).startswith(NO_TRACE)):
             lines.append(f"{error.get('kind', 'error'):<17} {error.get('message')} {error.get('advice', '')}".rstrip())

@@ -127,7 +127,7 @@ def table(found: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     for run in found:
         said = run.numbers
         done = run.record.steps[-1]["step"] if run.record.steps else 0
-        each = run.start.get("steps_per_epoch")
+        each = run.steps_per_epoch
         best = max((event["accuracy"] for event in run.record.validations if "accuracy" in event), default=None)
         best = None if by_chance(run) else best
         rates = [step["lr"] for step in run.record.steps if "lr" in step]
@@ -224,7 +224,7 @@ def _positions(run: Run, by: str) -> dict[int, float]:
     """Step -> where it lies on the axis."""
     if by == "time":
         return moments(laid_out(run))
-    each = (run.start.get("steps_per_epoch") or 1) if by == "epoch" else 1
+    each = (run.steps_per_epoch or 1) if by == "epoch" else 1
     return {step["step"]: step["step"] / each for step in run.record.steps}
 
 

@@ -300,7 +300,8 @@ def facts(run: Run, standing: Standing) -> list[tuple[str, str]]:
     known += [f"loss {words.loss(found['validation_loss'])}"] if "validation_loss" in found else []
     if known and "validation_bits" not in found and args.get("data") != "random":  # labels by chance: accuracy says nothing
         said = ", ".join(known)
-        said += f" of {words.counted(found['validation_images'], 'image')}" if "validation_images" in found else ""
+        if "validation_images" in found:
+            said += f" of {words.counted(found['validation_images'], run.unit.removesuffix('s'), run.unit)}"
         rows.append(("validation", said))
     if {"validation_bits", "validation_loss"} <= found.keys() and args.get("data") != "random":
         rows.append(("validation", f"loss {words.loss(found['validation_loss'])}, {found['validation_bits']:.3f} bits per token"
@@ -333,7 +334,7 @@ def batch(run: Run) -> str:
     whole = start.get("global_batch", each * world)
     factors = [f"{words.counted(world, 'process', 'processes')} x {each}"] if world > 1 else []
     factors += [f"{accumulate} batches accumulated"] if accumulate != 1 else []
-    what = f"rows of {start.get('length', 0):,} tokens" if run.unit == "tokens" else "images"
+    what = f"rows of {start['length']:,} tokens" if isinstance(start.get("length"), int) else run.unit
     return f"{whole:,} {what}" + (f" ({', '.join(factors)})" if factors else "")
 
 

@@ -138,7 +138,7 @@ def findings(known: Sequence[Run], fitted: Fit | None) -> list[str]:
     if fitted:
         whose = "the model with its gradients and optimizer" + ("" if run.on_gpu else ", Python and its libraries")
         out.append(f"{words.gigabytes(fitted.model)} do not depend on the batch ({whose}); "
-                   f"activations take {words.number(fitted.image / 1e6)} MB per {'row' if run.unit == 'tokens' else 'image'}.")
+                   f"activations take {words.number(fitted.image / 1e6)} MB per {run.item.removesuffix('s')}.")
     elif len({_batch(run) for run in known if ended(run)}) > 1:
         out.append("Memory does not clearly rise with the batch, so the model's part and the batch's part cannot be separated. "
                    "Try batches that differ more.")
@@ -210,7 +210,7 @@ def _figure(known: Sequence[Run], others: Sequence[Run], fitted: Fit | None) -> 
     panels = [charts.lines(lines, y=f"GB of {'GPU' if on_gpu else 'host'} memory", y_range=(0, top), marks=marks, height=210,
                            rules=[Rule(limit / 1e9, f"{of(first)} {words.gigabytes(limit)}")] if limit else (), **axis)]
     powered = any("power" in run.numbers for run in known)
-    below = {"x": f"{'rows' if first.unit == 'tokens' else 'images'} of a batch (per process)"}
+    below = {"x": f"{first.item} of a batch (per process)"}
     speed = f"{first.unit}/s"
     panels.append(charts.lines(_measured(known, others, "images_per_second", speed, SPEED, edge), y=speed, height=120,
                                empty="no timed steps", **axis, **({} if powered else below)))

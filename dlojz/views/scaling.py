@@ -94,10 +94,11 @@ def table(own: Sequence[Run], others: Sequence[Run] = ()) -> tuple[list[str], li
     """A row for each run; those that are not of the curve come last and have no efficiency."""
     rows = [*own, *others]
     unit = rows[0].unit
+    one = unit.removesuffix("s")
     phases = [phase for phase in PHASES if any(run.numbers.get(phase) for run in rows)]
     energy = any(run.numbers.get("joules_per_image") for run in rows)
     head = ["run", "processes", f"{unit} per step", f"{unit}/s", "ideal", "efficiency", "ms per step",
-            *(f"{NAMES[phase]}, ms" for phase in phases), f"{_device(rows[0])}-hours per million", *[f"J/{unit[:-1]}"] * energy]
+            *(f"{NAMES[phase]}, ms" for phase in phases), f"{_device(rows[0])}-hours per million", *[f"J/{one}"] * energy]
     cells = []
     for place, run in enumerate(rows):
         numbers, processes = run.numbers, run.start["world_size"]
@@ -128,7 +129,8 @@ def _cheapest(best: Sequence[Run]) -> str:
     said = (f"Fastest: {fast.name} ({words.number(fast.numbers['images_per_second'])} {fast.unit}/s). Cheapest: {cheap.name} "
             f"({words.number(hours(cheap))} {what} per million {cheap.unit}; {fast.name} takes {words.number(hours(fast))})")
     energy = [run.numbers.get("joules_per_image") for run in (cheap, fast)]
-    joules = f", at {words.number(energy[0])} and {words.number(energy[1])} J per {cheap.unit[:-1]}" if all(energy) else ""
+    one = cheap.unit.removesuffix("s")
+    joules = f", at {words.number(energy[0])} and {words.number(energy[1])} J per {one}" if all(energy) else ""
     return f"{said}{joules}."
 
 
