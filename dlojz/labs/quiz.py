@@ -76,13 +76,17 @@ class Quiz:
                 parts.append(textwrap.fill(option, 110, initial_indent=f"   {letter}  ", subsequent_indent="      "))
             if question.id in self.tries:
                 parts.append(textwrap.indent(question.verdict(self.tries[question.id]).text, "   "))
+        return "\n".join([*parts, *self._how()])
+
+    def _how(self) -> list[str]:
+        """How the first question that is left is answered without a form."""
         left = next((question for question in self.questions if question.id not in self.tries), None)
-        if left:
-            example = {"one": '"a"', "several": '"a", "b"', "number": "12.5"}[left.kind]
-            words = example.replace('"', "").replace(",", "")
-            parts.append(f'Answer with: quiz("{self.lab.id}").answer("{left.id}", {example}), '
-                         f"in a shell `dlojz quiz {self.lab.id} {left.id} {words}`")
-        return "\n".join(parts)
+        if left is None:
+            return []
+        example = {"one": '"a"', "several": '"a", "b"', "number": "12.5"}[left.kind]
+        words = example.replace('"', "").replace(",", "")
+        return [f'Answer with `quiz("{self.lab.id}").answer("{left.id}", {example})`, '
+                f"in a shell `dlojz quiz {self.lab.id} {left.id} {words}`"]
 
     def _repr_html_(self) -> str:
         rows = [messages.headline(f"Quiz {self.lab.id}: {self.score}")]
@@ -92,6 +96,7 @@ class Quiz:
             rows.append(f'<ol style="list-style-type: lower-alpha">{options}</ol>' if options else "")
             if question.id in self.tries:
                 rows.append(question.verdict(self.tries[question.id]).page)
+        rows += [f"<p>{messages.inline(line)}</p>" for line in self._how()]
         return f'<div style="{messages.BOX}">{"".join(rows)}</div>'
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
@@ -155,14 +160,21 @@ class Prediction:
             return f"; measured: {text}"
         return f"; measured: {text}. What you expected before that counts: {predictions.said(self.lab.prediction, counts)}"
 
-    def __repr__(self) -> str:
+    def _how(self) -> str:
+        """How one is kept without a form."""
+        if self.value is not None:
+            return ""
         example = f"{self.lab.prediction.example if self.own else 2.5:g}"
-        how = "" if self.value is not None else f'. Keep one with: predict("{self.lab.id}", "{self.question}", {example})'
-        how += f", in a shell `dlojz predict {self.lab.id} {example}`" if how and self.own else ""
-        return shown(f"{self.question} ({self.lab.id}) {self.status}{how}")
+        asked = f"value={example}" if self.own else f'"{self.question}", {example}'
+        return f'. Keep one with `predict("{self.lab.id}", {asked})`' + (
+            f", in a shell `dlojz predict {self.lab.id} {example}`" if self.own else "")
+
+    def __repr__(self) -> str:
+        return shown(f"{self.question} ({self.lab.id}) {self.status}{self._how()}")
 
     def _repr_html_(self) -> str:
-        return f'<div style="{messages.BOX}">{shown(messages.headline(self.question))}{html.escape(self.status)}</div>'
+        said = html.escape(self.status) + messages.inline(self._how())
+        return f'<div style="{messages.BOX}">{shown(messages.headline(self.question))}{said}</div>'
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         if plain_wanted():

@@ -1,6 +1,7 @@
 """The quiz and predictions: as forms, as text, restored from the file; nothing waits for anybody."""
 
 import dataclasses
+import html
 import json
 import re
 import threading
@@ -79,6 +80,15 @@ def test_the_plain_quiz_shows_how_to_answer_and_explains_afterwards(here):
 def test_plain_output_has_no_widget(here):
     for shown in (quiz.quiz("amp"), quiz.predict("amp"), verbs.solve("amp")):
         assert list(shown._repr_mimebundle_()) == ["text/plain"] and shown._repr_html_().startswith("<div")
+
+
+def test_a_page_without_widgets_says_the_call_as_text_does(here):
+    for shown, call in ((quiz.quiz("amp"), 'quiz("amp").answer("range", "a", "b")'),
+                        (quiz.predict("amp"), f'predict("amp", value={catalogue.lab("amp").prediction.example:g})'),
+                        (quiz.predict("amp", "How much?"), 'predict("amp", "How much?", 2.5)')):
+        assert f"`{call}`" in repr(shown) and f"<code>{html.escape(call)}</code>" in shown._repr_html_()
+    quiz.predict("amp", "How much?", 2.5)
+    assert "predict(" not in quiz.predict("amp", "How much?")._repr_html_()
 
 
 def test_one_question_of_a_quiz(here):
