@@ -266,19 +266,23 @@ def hub(args) -> int:
 
 
 def workspace(args) -> int:
-    from .labs import workspace
-    from .system.workspace import find
+    from pathlib import Path
 
-    folder = args.folder or find()
+    from .labs import workspace
+    from .system.workspace import MARKER, find
+
+    folder = Path(args.folder).expanduser().absolute() if args.folder else find()
+    new = not (folder / MARKER).exists()
     try:
         said = workspace.create(folder, args.solved.split(","), args.update)
+        said += workspace.own_queue_where_slurm_is_silent(folder) if new else []
     except workspace.Incomplete as error:
         for line in error.said:
             say(line)
         raise
     for line in said:
         say(line)
-    say(f"The workspace is {folder}")
+    say(f"The workspace is {args.folder or folder}")
     return 0
 
 

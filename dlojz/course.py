@@ -25,14 +25,14 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     folder = Path(folder).expanduser().resolve()
     new = not (folder / MARKER).exists()
     _say(f"workspace {folder}")
-    for line in workspace.create(folder):
+    for line in [*workspace.create(folder), *(workspace.own_queue_where_slurm_is_silent(folder) if new else ())]:
         say(line)
     os.chdir(folder)
 
     _say("doctor")
     from .doctor import doctor
 
-    silent = _use_own_queue_where_slurm_is_silent(folder, new)
+    silent = _silent_slurm()
     say(doctor().text(100))
     if silent:
         raise UsageError(f"{silent}, then run `make course` again")
@@ -72,21 +72,14 @@ def start(folder: Path | str, jupyter: bool | None = None, again: bool = False) 
     return _jupyter(folder)
 
 
-def _use_own_queue_where_slurm_is_silent(folder: Path, new: bool) -> str:
-    """Slurm's commands may be installed where no controller answers them. A workspace that we have just made, with the site
-    that only stands for "there is an sbatch here", is then given the machine's own queue. Any other choice is left as it is:
-    returns what is wrong and what to do, empty where jobs can be submitted."""
+def _silent_slurm() -> str:
+    """What is wrong with the Slurm of the site in use, and what to do; empty where jobs can be submitted."""
     site = sites.current()
-    if site.launcher != "slurm":
-        return ""
-    try:
-        sites.discovered(sites.clusters(site.directives))
-    except UsageError as error:
-        if not (new and site.reference == "slurm" and not os.environ.get("DLOJZ_SITE")):
+    if site.launcher == "slurm":
+        try:
+            sites.discovered(sites.clusters(site.directives))
+        except UsageError as error:
             return str(error)
-        workspace.write_site(folder, "laptop")
-        why = str(error).partition(": the cluster's controller")[0]
-        say(f'Slurm does not work here, {why}. Jobs go to this machine\'s own queue: site = "laptop" is now in {folder / MARKER}')
     return ""
 
 

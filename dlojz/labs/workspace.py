@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterable
@@ -320,6 +321,20 @@ def write_site(folder: Path, site: str) -> None:
     marker = folder / MARKER
     text = re.sub(r"(?m)^(# )?site = .*\n?", "", marker.read_text(encoding="utf-8"))
     textfile.write_bytes(marker, f"{text}site = {json.dumps(site)}   # see `dlojz sites`\n".encode())
+
+
+def own_queue_where_slurm_is_silent(folder: Path) -> list[str]:
+    """Slurm's commands may be installed where no controller answers them. A workspace that was just made, with the site that only
+    stands for "there is an sbatch here", is then given the machine's own queue. Returns the line that says so, if it was."""
+    if os.environ.get("DLOJZ_SITE") or sites.for_workspace() != "slurm":
+        return []
+    try:
+        sites.discovered(sites.clusters(sites.load("slurm").directives))
+    except UsageError as error:
+        write_site(folder, "laptop")
+        why = f"Slurm does not work here, {str(error).partition(': the cluster')[0]}"
+        return [f'{why}. Jobs go to this machine\'s own queue: site = "laptop" is now in {folder / MARKER}']
+    return []
 
 
 def _write_marker(folder: Path, update: bool, kernel: str) -> None:
