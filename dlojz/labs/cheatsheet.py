@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -212,13 +213,25 @@ def cells(methods: Sequence[Method]) -> list[list[str]]:
     return found
 
 
+RIGHT, LOOKED_AT = "Look for it in your script: what dlojz audit sees", ["technique", "how", "lab", "PyTorch"]
+
+
+def looked_at() -> list[list[str]]:
+    """The techniques that an audit looks at, in its order."""
+    from .audit.judge import PYTORCH, TECHNIQUES
+
+    hows = {one.what: one.how for methods in METHODS.values() for one in methods}
+    return [[name, one.how or hows[one.row], one.lab, PYTORCH + one.docs] for name, one in TECHNIQUES.items()]
+
+
 def cheatsheet() -> View:
     """All methods with their numbers, on two pages when it is printed."""
     title = "Methods: what they bring, and when"
     source = ("Speed and memory: multiples of the same without the method, on an NVIDIA H200 with torch 2.11 (docs/results, and "
               "the runs of reference()). Yours differ: measure. Empty: not measured. Do not multiply the gains of methods: what "
               "comes later has less left to gain.")
-    tables = {name: cells(methods) for name, methods in METHODS.items()}
-    text = "\n\n".join([title, *(f"{name}\n{page.table(HEAD, rows)}" for name, rows in tables.items()), source])
-    parts = [f'<div class="together">{page.headline(name)}{page.table_html(HEAD, rows)}</div>' for name, rows in tables.items()]
+    tables = {name: (HEAD, cells(methods)) for name, methods in METHODS.items()} | {RIGHT: (LOOKED_AT, looked_at())}
+    text = "\n\n".join([title, *(f"{name}\n{page.table(*rows)}" for name, rows in tables.items()), source])
+    parts = [f'<div class="together">{page.headline(name)}{page.table_html(*rows)}</div>' for name, rows in tables.items()]
+    parts = [re.sub(r"https://[^<]+", r'<a href="\g<0>" style="color: inherit">page</a>', part) for part in parts]
     return View(title, text, f'{PRINTED}<div class="sheet">{page.headline(title)}{page.quiet(source)}{"".join(parts)}</div>')

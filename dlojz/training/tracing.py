@@ -112,16 +112,22 @@ def main(argv: list[str] | None = None) -> None:
     run(script, tracer, args)
 
 
+def exit_code(stop: SystemExit) -> int:
+    """The code with which a script ends. What is no number is said first, as Python does."""
+    if stop.code is None or isinstance(stop.code, int):
+        return stop.code or 0
+    failures.say(stop.code, file=sys.stderr)
+    return 1
+
+
 def run(script: str, tracer: Tracer, args) -> None:
     """The script, until `Tracer` ends it. Raises UsageError where it ends before."""
     how, failed, said = "ended", False, ""
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as stop:
-        failed = stop.code not in (None, 0)
-        if isinstance(stop.code, str):
-            failures.say(stop.code, file=sys.stderr)
-        how = f"ended with code {stop.code if isinstance(stop.code, int) else 1}" if failed else how
+        code = exit_code(stop)
+        failed, how = code != 0, f"ended with code {code}" if code else how
     except Exception as error:
         failed, how, said = True, "failed", f": {type(error).__name__}"
         frames = error.__traceback__

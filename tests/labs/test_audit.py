@@ -18,11 +18,12 @@ from patience import LIMIT, patient
 
 from dlojz import cli
 from dlojz.labs import audit, catalogue, notebooks
-from dlojz.labs.audit import folder, judge, right, sheet
+from dlojz.labs.audit import child, folder, judge, right, sheet
 from dlojz.labs.audit.judge import NOT_APPLICABLE, NOT_USED, UNSEEN, USED, WRONG
 from dlojz.labs.audit.seen import Seen
 from dlojz.labs.probe.facts import Event
 from dlojz.system import paths
+from dlojz.training import tracing
 
 SCRIPTS = Path(__file__).with_name("audited")
 GPU_ONLY = ("mixed precision", "TF32", "channels-last", "torch.compile", "no waits in the step", "fused optimizer",
@@ -30,7 +31,7 @@ GPU_ONLY = ("mixed precision", "TF32", "channels-last", "torch.compile", "no wai
 FINE = {"gradients cleared once per update": USED, "losses kept without their graphs": USED, "mean over samples": UNSEEN}
 RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
     "classify.py": {"validation without gradients": USED, "train mode in training": USED, "schedule after the update": USED,
-                    "no decay of norms and biases": NOT_USED},
+                    "no decay of norms and biases": NOT_USED, "loader workers": NOT_APPLICABLE},
     "scaled.py": {"validation without gradients": UNSEEN, "clipping after unscaling": USED, "schedule after the update": USED,
                   "backward pass outside of autocast": USED, "another order in each epoch": USED, "mixed precision": USED,
                   "no decay of norms and biases": USED, "fused optimizer": USED, "loader workers": USED,
@@ -46,14 +47,16 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
                         "no decay of norms and biases": USED, "fused optimizer": USED},
     "with_accelerate.py": {"validation without gradients": USED, "train mode in training": USED, "mixed precision": USED,
                            "schedule after the update": USED, "backward pass outside of autocast": USED,
-                           "channels-last": NOT_APPLICABLE, "no decay of norms and biases": NOT_USED},
+                           "channels-last": NOT_APPLICABLE, "no decay of norms and biases": NOT_USED,
+                           "loader workers": NOT_APPLICABLE},
     # Lightning validates, and steps the schedule, after whole epochs, and the audit ended this one early.
     "with_lightning.py": {"validation without gradients": UNSEEN, "train mode in training": USED,
                           "schedule after the update": UNSEEN,
-                          "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": NOT_APPLICABLE},
+                          "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": NOT_APPLICABLE,
+                          "loader workers": NOT_APPLICABLE},
     "with_timm.py": {"validation without gradients": USED, "train mode in training": USED, "clipping after unscaling": USED,
                      "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": USED,
-                     "fused optimizer": NOT_APPLICABLE, "no decay of norms and biases": USED},
+                     "fused optimizer": NOT_APPLICABLE, "no decay of norms and biases": USED, "loader workers": NOT_APPLICABLE},
     "augmented.py": {
         "validation without gradients": USED, "mean over samples": USED, "random numbers of its own for each worker": USED,
         "torch.compile": USED, "compiled once": USED, "whole graphs": USED, "channels-last": NOT_APPLICABLE,
@@ -64,7 +67,7 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
         "a GPU for each rank": USED, "validation counts each sample once": USED, "validation over all ranks": USED,
         "no sending while gradients accumulate": USED, "tensors made where they are used": USED, "no waits in the step": USED,
         "pinned memory, asynchronous copies": USED, "mixed precision": NOT_USED, "TF32": NOT_USED, "torch.compile": NOT_USED,
-        "fused optimizer": NOT_USED, "loader workers": NOT_USED, "channels-last": NOT_APPLICABLE},
+        "fused optimizer": NOT_USED, "loader workers": NOT_APPLICABLE, "channels-last": NOT_APPLICABLE},
 }
 for script in RIGHT:
     if script.startswith("with_"):  # all their batches of validation have the same size
@@ -78,7 +81,7 @@ FAULTS = {  # by script: what is changed in it, and what becomes of the verdicts
         "        scheduler.step()\n": "        print(loss.item())\n",
         "    with torch.no_grad():\n": "    with torch.enable_grad():\n"},
         {"gradients cleared once per update": (WRONG, "optimizer.step()"),
-         "losses kept without their graphs": (WRONG, "loss.backward()"),
+         "losses kept without their graphs": (WRONG, "running += loss"),
          "validation without gradients": (WRONG, "loss_of(model(images), labels).item()"),
          "no waits in the step": (NOT_USED, "print(loss.item())"),
          "schedule after the update": (UNSEEN, "")}),
@@ -88,14 +91,14 @@ FAULTS = {  # by script: what is changed in it, and what becomes of the verdicts
         "running += loss.detach()": "kept.append(loss)", "lr=1e-3": "lr=1e-3, foreach=False",
         "    model.train()\n": "    epoch or model.train()\n"},
         {"gradients cleared once per update": (WRONG, "optimizer.step()"), "train mode in training": (WRONG, "optimizer.step()"),
-         "losses kept without their graphs": (WRONG, "loss.backward()"),
+         "losses kept without their graphs": (WRONG, "kept.append(loss)"),
          "schedule after the update": (WRONG, "scheduler.step()"), "fused optimizer": (NOT_USED, "optimizer.step()")}),
     "clipped while scaled, and the losses before it are summed": ("scaled.py", {
         "        scaler.unscale_(optimizer)\n": "", "    sampler.set_epoch(epoch)\n": "    total = 0.0\n",
         "        optimizer.zero_grad()\n": "        optimizer.zero_grad()\n        total += loss\n",
         "        scaler.scale(loss).backward()\n": "            scaler.scale(loss).backward()\n"},
         {"clipping after unscaling": (WRONG, "clip_grad_norm_"), "backward pass outside of autocast": (WRONG, ".backward()"),
-         "losses kept without their graphs": (WRONG, ".backward()"), "another order in each epoch": (WRONG, "DataLoader(")}),
+         "losses kept without their graphs": (WRONG, "total += loss"), "another order in each epoch": (WRONG, "DataLoader(")}),
     "the same numbers, a mean of means, a break": ("augmented.py", {
         "torch.initial_seed() % 2**32": "7", " * len(y)": "", "len(val.dataset)": "len(val)",
         "(self, x):\n": "(self, x):\n        self.calls += 1\n        if x.sum() > 1e9:\n            x = x * 2\n"},
@@ -214,6 +217,81 @@ MODES = {  # what a script does, and whether that can have been meant
 def test_eval_mode_is_wrong_only_where_nobody_can_have_meant_it(case):
     steps, verdict = MODES[case]
     assert right.trains(Seen(moded(*steps)))[0] == verdict
+
+
+def fed(seconds: float, step: float, gpu: bool = True, cut_out: bool = False, optimizer: str = "SGD") -> list[Event]:
+    """Facts of a run whose loader, without workers, gives a batch after so many seconds, in steps of ``step`` seconds."""
+    made = {"of": 7, "num_workers": 0, "pin_memory": False, "line": 3, "file": "a.py"}
+    model = {"kind": "Net", "frozen": 0, "parameters": {}, "weights": {}, "settings": {}}
+    model["devices"] = {"cuda:0" if gpu else "cpu": 2}
+    update = {"optimizer": optimizer, "has_fused": True, "which": 0, "groups": [], "watched": 0, "alive": 0}
+    found = [Event(what="flags", products="highest", gpu=gpu, cores=2), Event(what="loader", number=0, **made)]
+    for number in range(4):
+        found += [Event(what="batch.indices", loader=0), Event(what="waited", of=7, seconds=seconds, cut_out=cut_out),
+                  Event(what="model", training=True, grad=True, **model),
+                  Event(what="passed", clock=number * step, passes=number, **update)]
+    return found
+
+
+WAITS = {  # of a loader without workers: verdict, what is said, whether our number of a slow loader stands beside it
+    "a fifth of a step": (fed(0.1, 0.5), NOT_USED, "100 ms, 20% of a step in this run", True),
+    "little of it": (fed(0.01, 0.5), NOT_USED, "10.0 ms, 2% of a step in this run", False),
+    "nothing": (fed(0.0005, 0.5), NOT_APPLICABLE, "0.50 ms, 0.1% of a step: workers would bring little", False),
+    "short steps": (fed(0.0005, 0.001), NOT_USED, "0.50 ms, 50% of a step", True),
+    "tensors in memory": (fed(0.1, 0.5, cut_out=True), NOT_APPLICABLE, "cut out of tensors that are in memory", False),
+    "no GPU": (fed(0.1, 0.5, gpu=False), UNSEEN, "used no GPU", True),
+}
+
+
+@pytest.mark.parametrize("case", WAITS)
+def test_workers_are_advised_by_what_the_script_s_own_run_shows(case):
+    events, verdict, said, beside = WAITS[case]
+    one = next(one for one in judge.judge(events) if one.technique == "loader workers")
+    assert (one.verdict, bool(one.brings)) == (verdict, beside) and said in one.evidence
+
+
+@pytest.mark.parametrize(("optimizer", "beside"), [("AdamW", True), ("SGD", False)])
+def test_what_fusing_brought_adamw_is_not_said_of_another_optimizer(optimizer, beside):
+    one = next(one for one in judge.judge(fed(0.1, 0.5, optimizer=optimizer)) if one.technique == "fused optimizer")
+    assert one.verdict == NOT_USED and bool(one.brings) == beside
+
+
+def test_a_mean_is_judged_also_where_validation_builds_graphs():
+    def event(what, **facts):
+        return Event(what=what, kind="Net", frozen=0, parameters={"float32": 4}, **facts)
+
+    events = []
+    for _ in range(2):
+        events += [event("model", training=True, grad=True), event("backward"), event("passed")] * 3
+        for value, count in ((1.0, 30), (4.0, 10)):
+            events += [event("model", training=False, grad=True),
+                       event("loss", training=True, value=value, target={"shape": [count]})]
+        events.append(event("printed", numbers=["2.5000"]))
+    verdict, said, _ = right.means(Seen(events))
+    assert verdict == WRONG and "Over the samples it is 1.7500" in said
+
+
+def test_random_numbers_that_a_data_set_holds_are_made_anew_there():
+    assert "get_worker_info().dataset.rng = …" in right.mend("dataset.rng") and "dataset" not in right.mend("numpy")
+
+
+def test_what_keeps_graphs_is_named_with_the_line_that_fills_it(tmp_path):
+    """Sums, lists and attributes; one loss alone, or numbers of it, keep nothing of others."""
+    weight = torch.ones(2, requires_grad=True)
+    losses = [(weight * number).sum() for number in range(3)]
+    for loss in losses:
+        loss.grad_fn.metadata["dlojz"] = child.Mark()
+    assert [len(child.Watch.marks_in(value)) for value in (sum(losses), {1: losses[0], 2: losses[1]})] == [3, 2]
+    for value in (losses[0], [loss.item() for loss in losses], "text", None):
+        assert len(child.Watch.marks_in(value)) < 2
+    script = tmp_path / "a.py"
+    script.write_text("kept = []\nself.seen = 0\nkept.append(loss)\nself.seen += loss\ntotal = total + loss\n")
+    assert [child.filled(str(script), name) for name in ("kept", "net.seen", "total", "other")] == [3, 4, 5, None]
+
+
+def test_a_text_in_place_of_an_exit_code_is_said(capsys):
+    codes = [tracing.exit_code(SystemExit(code)) for code in (None, 0, 3, "no data")]
+    assert codes == [0, 0, 3, 1] and capsys.readouterr().err == "no data\n"
 
 
 ENDS = {

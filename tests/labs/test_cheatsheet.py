@@ -7,6 +7,7 @@ import pytest
 
 from dlojz import cli
 from dlojz.labs import catalogue, cheatsheet
+from dlojz.labs.audit import judge
 from dlojz.system import paths
 
 ALL = [one for methods in cheatsheet.METHODS.values() for one in methods]
@@ -36,6 +37,15 @@ def test_each_method_has_a_lab_and_switches_that_are_there(one):
                                                   *(paths.PACKAGE / "reference").glob("train*.py")])
     assert all(switch in known for switch in re.findall(r"--[a-z][a-z-]+", one.how))
     assert len(one.when) < 100, "two pages"
+
+
+def test_each_technique_of_an_audit_has_a_row_with_its_lab_and_pytorch_s_page(tmp_path):
+    view, rows = cheatsheet.cheatsheet(), cheatsheet.looked_at()
+    assert [row[0] for row in rows] == list(judge.TECHNIQUES)
+    for technique, how, lab, docs in rows:
+        assert how and lab in catalogue.labs() and docs.startswith("https://docs.pytorch.org/")
+        assert f"{technique} " in view.text and f'href="{docs}"' in view.page
+    assert {one.row for one in judge.TECHNIQUES.values()} <= {"", *(one.what for one in ALL)}
 
 
 def test_a_record_that_has_changed_is_noticed():

@@ -1,7 +1,7 @@
 """The process that runs the script: as ``python SCRIPT ARGS`` would, with the observers of the probe and one of its own.
 With ranks there are several, each started as torchrun would start it.
 
-``passed``, piled (how many of the looked-at
+``passed``       an update, at which moment (clock), piled (how many of the looked-at
                  gradients have, since the last update, been added to what that update had used), cleared (how many were not zero
                  after the backward pass, and are zero or missing now)
 ``mode``         the script sets a module to training or to eval mode: of (which module), training
@@ -11,6 +11,8 @@ With ranks there are several, each started as torchrun would start it.
 ``scheduled`` ``stepped``  a learning rate schedule is made, is stepped: kind, which (of the optimizers that have
                  updated something; None: none of these)
 ``read``         a value that belongs to a graph is read by the host: how
+``keeper``       a variable keeps the graphs of several losses: name, and the line that fills it
+``waited``       a loader has given a batch: seconds, of (which data set), cut_out (of tensors in memory)
 ``cut``          a pass over a loader was ended early
 ``kept``         torch.save writes a file: path
 ``wrote``        a file outside of the audit's own folder was opened to be written: path
@@ -27,12 +29,14 @@ With ranks there are several, each started as torchrun would start it.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
 import functools
 import gc
 import inspect
 import json
+import linecache
 import os
 import random
 import re
@@ -41,6 +45,7 @@ import signal
 import sys
 import time
 import traceback
+import types
 import weakref
 import zlib
 from pathlib import Path
@@ -48,9 +53,10 @@ from pathlib import Path
 import torch
 from torch.optim import lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils.data import dataloader, get_worker_info
+from torch.utils.data import Subset, TensorDataset, dataloader, default_collate, get_worker_info
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
+from ...training.tracing import exit_code
 from ..probe import observe, pretend
 from ..probe.log import KIT, Log, error
 from ..probe.modes import Calls, Operations
@@ -58,6 +64,7 @@ from ..probe.observe import told
 from . import folder
 
 OBSERVERS = ("layers", "sampling", "precision", "compiling", "transfers")
+MOST = 200  # values, and nodes of graphs, that are searched
 LOOKED_AT = 6  # parameters of an optimizer
 PATIENCE = 10.0  # seconds that a rank waits for the others
 MADE = {getattr(torch, name): name for name in (
@@ -69,6 +76,13 @@ READS = {getattr(torch.Tensor, name): name for name in ("item", "tolist", "__flo
 
 class Mark:
     """Lies in the graph of a backward pass, and is gone when the graph is."""
+
+
+def filled(file: str, name: str) -> int | None:
+    """The line that adds to a variable, by how such lines are written."""
+    name = rf"\.{name.split('.')[1]}" if "." in name else rf"(?<![\w.]){name}"
+    adds = re.compile(rf"{name}\b\s*(\+=|\.(append|extend|add|appendleft)\(|\[.*\]\s*\+?=|=.*{name}\b)")
+    return next((number for number, line in enumerate(linecache.getlines(file), 1) if adds.search(line)), None)
 
 
 class Watch:
@@ -84,6 +98,7 @@ class Watch:
         self.piled: set[int] = set()
         self.filled: set[int] = set()
         self.watched: dict[int, list] = {}  # parameters, by optimizer
+        self.kept: dict = {}  # what keeps graphs of several losses
 
     def install(self) -> None:
         register_optimizer_step_pre_hook(self.before)
@@ -201,15 +216,54 @@ class Watch:
         settings = [{"decay": float(group.get("weight_decay") or 0), "foreach": group.get("foreach"), "fused": group.get("fused"),
                      "flat": sum(p.dim() < 2 for p in group["params"]), "of": len(group["params"])}
                     for group in optimizer.param_groups]
-        self.log.note("passed", number=self.number, which=list(self.watched).index(id(optimizer)), groups=settings,
-                      optimizer=type(optimizer).__name__, has_fused="fused" in optimizer.defaults, alive=alive,
-                      passes=max(0, len(self.marks) - 2), **was)
+        if alive > 2 and not self.kept:
+            with contextlib.suppress(Exception):  # a script may hold anything
+                self.kept = self.keeper()
+                self.log.write({"what": "keeper", **self.kept})
+        self.log.note("passed", number=self.number, clock=time.perf_counter(), groups=settings,
+                      which=list(self.watched).index(id(optimizer)), optimizer=type(optimizer).__name__,
+                      has_fused="fused" in optimizer.defaults, alive=alive, passes=max(0, len(self.marks) - 2), **was)
         if enough:
             self.log.note("enough")
             self.finish(0)
 
     def alive(self) -> int:
         return sum(mark() is not None for mark in self.marks[:-2])
+
+    def keeper(self) -> dict:
+        """A variable of the script, or an attribute of one, that keeps the graphs of several losses, and the line that fills it;
+        empty where none is found."""
+        frame = sys._getframe(2)
+        while frame is not None:
+            file, names = frame.f_code.co_filename, frame.f_locals
+            if self.log.is_own(file):
+                every = [(name, value) for name, value in [*names.items(), *frame.f_globals.items()]]
+                every += [(f"{owner}.{name}", value) for owner, each in names.items() if not isinstance(each, types.ModuleType)
+                          for name, value in getattr(each, "__dict__", {}).items()]
+                for name, value in every:
+                    if len(self.marks_in(value)) > 1:
+                        return {"name": name, "file": self.log.name(file), "line": filled(file, name)}
+            frame = frame.f_back
+        return {}
+
+    @staticmethod
+    def marks_in(value) -> set[int]:
+        """The backward passes whose graphs this holds."""
+        if isinstance(value, dict):
+            value = list(value.values())[:MOST]
+        some = list(value)[:MOST] if isinstance(value, (list, tuple, set, collections.deque)) else [value]
+        waiting = [each.grad_fn for each in some if isinstance(each, torch.Tensor) and each.grad_fn is not None]
+        found, seen = set(), set()
+        while waiting and len(seen) < MOST:
+            node = waiting.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if type(node).__name__ != "AccumulateGrad" and (mark := node.metadata.get("dlojz")) is not None:
+                found.add(id(mark))
+            else:
+                waiting += [each for each, _ in node.next_functions if each is not None]
+        return found
 
     def flags(self) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -330,11 +384,21 @@ class Watch:
             if done >= enough and self.more(iterator, given):
                 self.log.note("cut")
                 raise StopIteration
+            begun = time.perf_counter()
             batch = original(iterator)
+            self.log.note("waited", of=id(iterator._dataset), seconds=time.perf_counter() - begun, cut_out=cut_out(iterator))
             iterator._dlojz_given = given + 1
             return batch
 
         return following
+
+
+def cut_out(iterator) -> bool:
+    """Whether a batch is nothing but a part of tensors that are in memory."""
+    dataset = iterator._dataset
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    return isinstance(dataset, TensorDataset) and iterator._collate_fn is default_collate
 
 
 def streams(dataset) -> dict[str, int]:
@@ -342,7 +406,7 @@ def streams(dataset) -> dict[str, int]:
     found = {"torch": torch.get_rng_state(), "random": random.getstate()}
     if "numpy" in sys.modules:
         found["numpy"] = sys.modules["numpy"].random.get_state()
-    waiting, seen = [("the data set", dataset)], 0
+    waiting, seen = [("dataset", dataset)], 0
     while waiting and seen < 200:
         (name, each), seen = waiting.pop(0), seen + 1
         kind = type(each).__name__
@@ -447,7 +511,7 @@ def main() -> None:
             runpy.run_path(script, run_name="__main__")
         code = 0
     except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        code = exit_code(stop)
     except BaseException as failure:
         traceback.print_exc()
         log.write(error(failure, log) | {"frames": [f.filename for f in traceback.extract_tb(failure.__traceback__)][-1:],

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
+from statistics import median
 
 from ...ui import words
 from .seen import NO_GPU, NOT_APPLICABLE, NOT_USED, UNSEEN, USED, Seen
+
+QUICK, LITTLE = 1e-3, 0.05  # seconds, and part of a step, below which a wait for a batch is not worth a worker
+MUCH = 0.2  # of a step: there a wait is what we measured, in a run with a slow loader
 
 
 def mixed(seen: Seen) -> tuple:
@@ -124,7 +129,26 @@ def works(seen: Seen) -> tuple:
                           "used here: they take them from each other."), loader
     if several:
         return USED, f"{words.counted(several, 'worker')}.", loader
-    return (*seen.absent("num_workers=0: the training waits while samples are made."), loader)
+    waits = [event for event in seen.all("waited") if event.of == loader.of]
+    if waits and all(event.cut_out for event in waits):
+        return NOT_APPLICABLE, "A batch is cut out of tensors that are in memory: workers would only copy it."
+    seconds, share = waited(seen)
+    took = f"{words.seconds(seconds)}, {words.share(share)} of a step"
+    if seen.gpu and waits and seconds < QUICK and share < LITTLE:
+        return NOT_APPLICABLE, f"num_workers=0, and a batch is there after {took}: workers would bring little."
+    took = f": {took} in this run" if waits else ""
+    return (*seen.absent(f"num_workers=0: the training waits while samples are made{took}."), loader)
+
+
+def waited(seen: Seen) -> tuple[float, float]:
+    """Seconds that the training waits for a batch, and which part of an update that is, both in the middle: 0 if not known. The
+    observers make a step longer, so the part is larger without them."""
+    loader = seen.loader()
+    waits = [event.seconds for event in seen.all("waited") if loader and event.of == loader.of]
+    steps = [after.clock - before.clock for before, after in pairwise(seen.updates)]
+    if not waits or not steps:
+        return 0.0, 0.0
+    return median(waits), min(1.0, median(waits) / median(steps))
 
 
 def pins(seen: Seen) -> tuple:
@@ -148,5 +172,6 @@ def decays(seen: Seen) -> tuple:
         return NOT_APPLICABLE, "No weight decay."
     flat = sum(group["flat"] for group, _ in decayed)
     where = decayed[0][1]
-    return (NOT_USED, f"{words.counted(flat, 'bias or norm weight', 'biases and norm weights')} decay like the other weights.",
-            where) if flat else (USED, "Only weights with two or more dimensions decay.", where)
+    some = words.counted(flat, "bias or norm weight decays", "biases and norm weights decay")
+    return (NOT_USED, f"{some} like the other weights.", where) if flat else (
+        USED, "Only weights with two or more dimensions decay.", where)

@@ -27,9 +27,11 @@ def lets_go(seen: Seen) -> tuple:
     alive = [update.alive for update in seen.updates]
     grows = any(a < b < c and c >= 3 for a, b, c in zip(alive, alive[1:], alive[2:]))  # a pass has five updates, two of them new
     if grows:
-        back = seen.all("backward")
-        return WRONG, (f"{max(alive)} graphs of earlier losses are still in memory, one more with each update. Something keeps "
-                       "the losses themselves, such as a list or a sum: keep loss.detach() or loss.item()."), *back[-1:]
+        keeper, back = seen.first("keeper"), seen.all("backward")[-1:]
+        what = f"`{keeper.name}` keeps the losses themselves" if keeper and keeper.get("name") else (
+            "Something keeps the losses of this backward pass themselves, such as a list or a sum")
+        return WRONG, (f"{max(alive)} graphs of earlier losses are still in memory, one more with each update. {what}: keep "
+                       "loss.detach() or loss.item()."), *([keeper] if keeper and keeper.get("line") else back)
     enough = seen.updates and seen.updates[-1].passes >= 4
     return (USED, "Graphs of earlier losses were freed.") if enough else (UNSEEN, "There were too few updates.")
 
@@ -195,24 +197,28 @@ def shuffles(seen: Seen) -> tuple:
 
 def means(seen: Seen) -> tuple:
     """What a script makes of numbers cannot be followed; but what it prints after a validation can be compared."""
-    rounds, losses, printed = [], [], []
-    for event in [*seen.all("loss", "printed", "cut", "backward"), None]:
-        if event is None or event.what in ("backward", "cut"):
+    rounds, losses, printed, evaluates = [], [], [], False
+    with_graphs = validates(seen)[0] == WRONG
+    for event in [*seen.all("model", "loss", "printed", "cut", "backward"), None]:
+        if event is not None and event.what == "model":
+            evaluates = with_graphs and not event.training
+        elif event is None or event.what in ("backward", "cut"):
             rounds += [(losses, printed)] if losses and (event is None or event.what == "backward") else []
             losses, printed = [], []
         elif event.what == "printed":
             printed += [(number, event) for number in event.numbers]
-        elif not event.training and event.value is not None and event.target:
+        elif (evaluates or not event.training) and event.value is not None and event.target:
             losses.append((event.value, math.prod(event.target["shape"])))
             printed = []
     ragged = [(losses, printed) for losses, printed in rounds if len({count for _, count in losses}) > 1]
     if not ragged:
-        loader = next((loader for loader, _ in seen.asked_in(training=False) if loader), None)
+        asked = seen.asked_in(training=False) + (seen.asked_in(False, grad=True) if with_graphs else [])
+        loader = next((loader for loader, _ in asked if loader), None)
         if loader and loader.size and loader.batch_size and loader.size % loader.batch_size and not loader.drop_last:
             return UNSEEN, (f"The last batch of validation has {loader.size % loader.batch_size} of {loader.batch_size} samples: "
                             "a mean of the batches' means counts them too much."), loader
         return (NOT_APPLICABLE, "All batches of validation have the same size.") if loader else (
-            UNSEEN, "This run came to no validation without gradients by a DataLoader of torch.")
+            UNSEEN, "This run came to no validation by a DataLoader of torch.")
     plain = []
     for losses, printed in ragged:
         of_means = sum(value for value, _ in losses) / len(losses)
@@ -234,6 +240,14 @@ def _is(value: float, number: str) -> bool:
     return f"{value:.{len(number.split('.')[1])}f}" == number
 
 
+def mend(source: str) -> str:
+    """How each worker gets a stream of its own."""
+    if source.startswith("dataset"):  # it is copied to each worker as it is; the DataLoader seeds the global sources alone
+        return (f"In worker_init_fn, make it anew: torch.utils.data.get_worker_info().{source} = …, seeded with "
+                "torch.initial_seed(), which differs by worker and by epoch.")
+    return "In worker_init_fn, seed with torch.initial_seed() % 2**32, or leave it to the DataLoader."
+
+
 def draws(seen: Seen) -> tuple:
     loader = seen.loader()
     drawn = [event for event in seen.all("drawn") if loader and event.of == loader.of]
@@ -248,10 +262,10 @@ def draws(seen: Seen) -> tuple:
     for (source, *_), events in first.items():
         for one in events:
             if any(two.worker != one.worker and two.seed == one.seed for two in events):
-                return WRONG, (f"Several workers draw the same random numbers from {source}: their augmentations repeat. In "
-                               "worker_init_fn, seed with torch.initial_seed() % 2**32, or leave it to the DataLoader."), loader
+                said = f"Several workers draw the same random numbers from {source}: their augmentations repeat."
+                return WRONG, f"{said} {mend(source)}", loader
     for (source, *_), events in first.items():
         if len({event.pid for event in events}) > 1:
-            return NOT_USED, f"In each epoch the workers draw the same random numbers from {source} again.", loader
+            return NOT_USED, f"In each epoch the workers draw the same random numbers from {source} again. {mend(source)}", loader
     several = len({event.pid for event in drawn}) > 1
     return (USED, "Workers draw different random numbers.", loader) if several else (UNSEEN, "One worker, and one epoch.")

@@ -63,13 +63,14 @@ class Seen:
             return "One process: --ranks 2 shows what goes wrong between several."
         return "" if all(rank.first("group.made") for rank in self.ranks) else "The processes made no process group."
 
-    def asked_in(self, training: bool) -> list[tuple]:
-        """(loader, what it was asked for) of each pass of a model in training, or of each in eval mode without gradients."""
+    def asked_in(self, training: bool, grad: bool | None = None) -> list[tuple]:
+        """(loader, what it was asked for) of each pass of a model in training, or of each in eval mode; with or without gradients
+        (``grad``; None: as it should be)."""
         asked, found = None, []
         for event in self.all("batch.indices", "model"):
             if event.what == "batch.indices":
                 asked = event
-            elif asked is not None and event.training == training and event.grad == training:
+            elif asked is not None and event.training == training and event.grad == (training if grad is None else grad):
                 found.append((self.loaders.get(asked.loader), asked))
         return found
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...ui import messages, page
 from ...ui.page import View
 from .. import catalogue, notebooks
-from .seen import NO_GPU, NOT_APPLICABLE, USED, VERDICTS, Finding
+from .seen import NO_GPU, NOT_APPLICABLE, VERDICTS, Finding
 
 
 def view(title: str, said: list[str], findings: list[Finding]) -> View:
@@ -21,12 +21,16 @@ def view(title: str, said: list[str], findings: list[Finding]) -> View:
         text += ["", verdict.capitalize()] if several else []
         for one in several:
             text += [f"  {one.technique}" + (f"  ({one.place}: {one.source})" if one.place else ""), f"    {one.evidence}"]
-            text += [f"    {brought(one)}Lab: {one.lab}. {one.docs}"] if verdict != USED else []
+            text += [f"    {brought(one)}{to_read(one)}"]
     if hidden := [one for one in shown if one.evidence == NO_GPU]:
-        text += ["", NO_GPU] + [f"  {one.technique}{f'  ({one.place})' if one.place else ''}: {brought(one)}Lab: {one.lab}."
+        text += ["", NO_GPU] + [f"  {one.technique}{f'  ({one.place})' if one.place else ''}: {brought(one)}{to_read(one)}"
                                 for one in hidden]
     parts = [page.headline(title), *map(page.quiet, said), table(shown) if shown else "", *map(page.quiet, rest)]
     return View(title, "\n".join([*text, *[f"\n{line}" for line in rest]]), "".join(parts))
+
+
+def to_read(one: Finding) -> str:
+    return f"Lab: {one.lab}. {one.docs}"
 
 
 def brought(one: Finding) -> str:

@@ -1,6 +1,7 @@
 """own: of each script that you have mended the audit says that nothing is used wrongly, and it trains what it trained before."""
 
 import importlib.util
+from concurrent.futures import ThreadPoolExecutor
 
 from dlojz.labs import audit
 from dlojz.labs.audit.judge import USED, WRONG
@@ -40,8 +41,11 @@ def check(probe):
     for both in pairs.values():
         if not both.mine.cause.completed:
             return  # it is said when this function has returned; a script that hangs is not run once more
+    with ThreadPoolExecutor() as pool:  # most of an audit is the start of its process
+        begun = {fence: pool.submit(audit.audit, probe.copies.copy([]).root / probe.lab.file_of(fence), seconds=SECONDS)
+                 for fence in pairs}
     for fence, both in pairs.items():
-        judge(probe, fence, both)
+        judge(probe.lab.file_of(fence), fence, both, begun[fence].result())
 
 
 def edited(probe):
@@ -52,10 +56,8 @@ def edited(probe):
     return [fence for fence in every if fence in own] or every
 
 
-def judge(probe, fence, both):
+def judge(file, fence, both, found):
     """What the audit says of the planted faults."""
-    file = probe.lab.file_of(fence)
-    found = audit.audit(probe.copies.copy([]).root / file, seconds=SECONDS)
     if not found.ran or (found.updates < audit.UPDATES and found.ended.startswith("It was stopped")):
         raise UsageError(f"the audit of {file} did not come far enough: {found.ended}")
     for one in sorted(found.findings, key=lambda one: one.verdict != WRONG):
