@@ -296,7 +296,7 @@ def test_a_report_goes_on_after_a_run_that_cannot_be_shown(run, tmp_path, monkey
 def test_a_folder_of_runs_that_submit_did_not_make_has_its_name(run, tmp_path, monkeypatch):
     (tmp_path / "workspace.toml").write_text("")
     monkeypatch.setenv("DLOJZ_WORKSPACE", str(tmp_path))
-    assert str(views.trace("profile-001")) == str(views.trace(run))
+    assert str(views.trace("profile-001")) == str(views.trace("profile")) == str(views.trace(run))  # its latest, or that one
     bare = tmp_path / "runs" / "bare"
     bare.mkdir()
     for view in (views.report, views.trace):
@@ -304,7 +304,7 @@ def test_a_folder_of_runs_that_submit_did_not_make_has_its_name(run, tmp_path, m
             view("bare")
     (bare / "record.jsonl").touch()
     assert "bare" in str(views.report("bare")) and "there is no trace in" in str(views.trace("bare"))
-    for none in ("profile", "", ".", ".."):
+    for none in ("pro", "", ".", ".."):
         with pytest.raises(UsageError, match="there is no run"):
             views.trace(none)
 
