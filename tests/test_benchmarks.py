@@ -175,6 +175,7 @@ def test_a_table_of_batches_by_hand():
     assert cells[0] == ["sgd", "80 to 95 (lr 0.4)", "not in 99"] and cells[1] == ["adamw", "-", "-"]
 
 
+@pytest.mark.long
 def test_each_switch_is_measured_with_each_seed(monkeypatch):
     """And a resized image is one that the network sees: seconds are measured, not made."""
     seen, seeds = [], []
@@ -242,7 +243,7 @@ def test_quantizing_is_measured_with_small_sizes(tmp_path, capsys):
 # --- day 4: searching -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_search_is_measured_with_small_sizes(tmp_path, capsys):
     import torch
 
@@ -403,7 +404,7 @@ def test_processes_are_measured(tmp_path, capsys):
     assert [r["processes"] for r in found["rows"]] == [1, 2] and all(r["images_per_second"] > 0 for r in found["rows"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_rung_is_measured(capsys):
     assert ladder.main(["--rungs", "channels-last", "--steps", "12", *SMALL]) == 0
     said = capsys.readouterr().out

@@ -170,7 +170,7 @@ def test_what_is_chosen_for_four_models(kit):
 
 
 # ---------------------------------------------------------------------------------------------------- beside one process
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_way_computes_what_one_process_computes(tmp_path):
     """Losses to 1e-6, gradients to 1e-5 of the largest number, on four processes."""
     sizes = ["--wait", "1", "--seconds", "0.02", "--largest", "4096", "--rows", "4", "--length", "16"]

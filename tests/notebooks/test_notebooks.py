@@ -103,6 +103,7 @@ def test_a_cell_that_does_not_end(fresh):
     assert done.code == 1 and "Timeout of 2 seconds exceeded" in done.output, done.output
 
 
+@pytest.mark.long
 def test_a_notebook_that_does_not_end(fresh):
     """A cell that even an interrupt does not end: the whole is ended, and its kernel with it. That has begun in 40 seconds."""
     pid = fresh / "pid"

@@ -43,7 +43,7 @@ loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_fac
            "persistent_workers": args.persistent_workers}
 # <<< dataloader
 
-# wrong: as they come · expect: gets other images in this step(.|\n)*whatever the number of workers(.|\n)*the fence dataloader,
+# wrong: as they come · expect: has in_order=False(.|\n)*whatever the number of workers(.|\n)*the fence dataloader,
 # >>> dataloader
 loading = {"num_workers": args.num_workers, "prefetch_factor": args.prefetch_factor, "pin_memory": args.pin_memory,
            "persistent_workers": args.persistent_workers, "in_order": False}

@@ -19,6 +19,9 @@ def loaders(both):
         both.same(f"loader.{name}", look="dataloader", saw=lambda each, name=name: f"{of(each)} {name}={each.mine}",
                   expected=lambda each, name=name: f"it has what the switches say: {name}={each.kits}",
                   claim="each of the four switches reaches the loaders of training and validation, in each process")
+    # Whether batches do come in another order is up to the machine: the setting says it each time.
+    both.same("loader.in_order", look="dataloader", saw=lambda each: f"{of(each)} in_order={each.mine}",
+              expected="batches come in the sampler's order, whatever the number of workers")
     both.same("batch.indices", look="dataloader", saw="the loader reads the images {mine}",
               expected="{kits}: the sampler decides which, and in which order; these switches do not")
     both.same("batch.mark", look="dataloader", saw="the model gets other images in this step",

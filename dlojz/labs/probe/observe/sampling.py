@@ -3,7 +3,7 @@
 ``loader``         a DataLoader was made, or refused by torch: number (from 0), dataset (kind), of (which one), size (samples in
                    it), batch_size, shuffle (as asked), drop_last, sampler (kind of the innermost one), samplers (kinds, from the
                    outside in), padded (how many samples a DistributedSampler gives twice, so that all ranks have as many),
-                   num_workers, prefetch_factor, pin_memory, persistent_workers. Of one that was refused only these four
+                   num_workers, prefetch_factor, pin_memory, persistent_workers, in_order. Of one that was refused only these five
 ``batch.indices``  a loader asks for a batch: loader (its number), epoch (how many passes over it were begun before), batch (its
                    number in this pass, from 0), indices (in the data set, those of a Subset in the whole; None: it has none)
 ``set_epoch``      a sampler was told the epoch: sampler (kind), epoch
@@ -21,12 +21,13 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Subset, 
 from torch.utils.data.distributed import DistributedSampler
 
 COMPARED = {
-    "loader": ("size", "batch_size", "drop_last", "num_workers", "prefetch_factor", "pin_memory", "persistent_workers"),
+    "loader": ("size", "batch_size", "drop_last", "num_workers", "prefetch_factor", "pin_memory", "persistent_workers",
+               "in_order"),
     "batch.indices": ("loader", "epoch", "batch", "indices"),
 }
 
 
-SETTINGS = ("num_workers", "prefetch_factor", "pin_memory", "persistent_workers")
+SETTINGS = ("num_workers", "prefetch_factor", "pin_memory", "persistent_workers", "in_order")
 
 
 class Observer:
