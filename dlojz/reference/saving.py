@@ -31,9 +31,9 @@ def recomputed(block, *inputs, keep_products=False):
 def chunked_loss(x, head, targets, chunks):
     """The mean cross-entropy of ``head(x)`` with ``targets``, without ever holding the logits of more than a chunk of the tokens.
 
-    ``x``: (batch, length, width). ``head``: a module, (…, width) -> (…, vocabulary). ``targets``: int64 (batch, length).
-    ``chunks``: into how many about equal parts the batch x length tokens are cut. Returns float32 (), with the gradients of one
-    whole loss. Logits are float32 where the loss is computed.
+    ``x``: (batch, length, width). ``head``: a module, (…, width) -> (…, vocabulary), frozen with LoRA. ``targets``: int64
+    (batch, length). ``chunks``: into how many about equal parts the batch x length tokens are cut. Returns float32 (), with the
+    gradients of one whole loss. Logits are float32 where the loss is computed.
     """
     # >>> memory.loss: one chunk of logits at a time, forward and backward
     def of(part, wanted):

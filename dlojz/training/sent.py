@@ -29,10 +29,10 @@ def kind_of(operation) -> str:
 
 class Sent(TorchDispatchMode):
     """Notes the collectives that this process calls in its block, also those that autograd or a DTensor calls: ``found`` has
-    (kind, bytes of the largest tensor that is given, its dtype), in their order. ``each``: called with each kind, before it
-    begins."""
+    (kind, bytes of the largest tensor that is given, its dtype), in their order. ``each``: called with each kind and its bytes,
+    before it begins."""
 
-    def __init__(self, each=lambda kind: None):
+    def __init__(self, each=lambda kind, size: None):
         super().__init__()
         self.found, self.each = [], each
 
@@ -41,9 +41,9 @@ class Sent(TorchDispatchMode):
             return NotImplemented  # a DTensor first calls what it is made of, and that comes here again
         if kind := kind_of(function):
             given = [each for each in torch.utils._pytree.tree_leaves(args) if isinstance(each, torch.Tensor)]
-            self.each(kind)
-            self.found.append((kind, max((each.nbytes for each in given), default=0),
-                               str(given[0].dtype).removeprefix("torch.") if given else ""))
+            size = max((each.nbytes for each in given), default=0)
+            self.each(kind, size)
+            self.found.append((kind, size, str(given[0].dtype).removeprefix("torch.") if given else ""))
         return function(*args, **(kwargs or {}))
 
     def facts(self) -> dict:

@@ -89,10 +89,12 @@ if amp == "off":
 return MixedPrecisionPolicy(param_dtype=torch.bfloat16, cast_forward_inputs=False)
 # <<< fsdp.precision
 
-# wrong: sent in each batch · expect: the first group: 5, 5 and 5(.|\n)*0, 0 and 5(.|\n)*fsdp.accumulate
-# >>> fsdp.accumulate
-pass
-# <<< fsdp.accumulate
+# wrong: a policy for the blocks alone · expect: 1 of 5 modules are gathered in float32(.|\n)*blocks and root are given the `policy`(.|\n)*fsdp.shard
+# >>> fsdp.shard
+for block in net.blocks:
+    fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=not keep)
+fully_shard(net, mesh=mesh, reshard_after_forward=False)
+# <<< fsdp.shard
 
 # wrong: sync reversed · expect: the first group: 5, 5 and 0(.|\n)*fsdp.accumulate
 # >>> fsdp.accumulate
@@ -104,6 +106,14 @@ net.set_requires_gradient_sync(more_to_come)
 for block, following in zip(net.blocks, net.blocks[1:]):
     block.set_modules_to_forward_prefetch([following])
     following.set_modules_to_backward_prefetch([block])
+# <<< fsdp.prefetch
+
+# wrong: the farthest block first · expect: `prefetch\(net, 2\)`, backward pass: (.|\n)*1, 2, 0(.|\n)*3, 2, 1 and 0(.|\n)*fsdp.prefetch
+# >>> fsdp.prefetch
+order = list(net.blocks)
+for place, block in enumerate(order):
+    block.set_modules_to_forward_prefetch(order[place + 1 : place + 1 + ahead])
+    block.set_modules_to_backward_prefetch(order[max(0, place - ahead) : place])
 # <<< fsdp.prefetch
 
 # wrong: rank 0 has all · expect: one file has 100% of all bytes(.|\n)*each process writes its own half(.|\n)*fsdp.save

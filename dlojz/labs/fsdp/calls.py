@@ -21,17 +21,18 @@ WIDTH, VOCABULARY, BLOCKS, ROWS, LENGTH = 16, 24, 4, 8, 6
 
 
 class Block(nn.Module):
-    """``seen``: what its weight and ``turn`` were in the latest forward pass, and when it computed."""
+    """``seen``: what its weight and ``turn`` were in the latest forward pass, and when it computed. Each block has another number
+    of bytes, which say whose parameters are gathered."""
 
     def __init__(self, number, seen):
         super().__init__()
         self.number, self.seen = number, seen
-        self.norm, self.linear = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.norm, self.linear = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH + 4 * number)
 
     def forward(self, x, turn):
         self.seen.append(("computes", self.number))
         self.dtypes = [str(each.dtype).removeprefix("torch.") for each in (self.linear.weight, turn)]
-        inside = F.silu(self.linear(self.norm(x)))
+        inside = F.silu(self.linear(self.norm(x)))[..., :WIDTH]
         if inside.requires_grad:
             inside.register_hook(lambda grad: self.seen.append(("goes back", self.number)))
         return x + inside * turn.to(x.dtype)
@@ -48,10 +49,11 @@ class Net(nn.Module):
         self.blocks = nn.ModuleList(Block(number, self.seen) for number in range(BLOCKS))
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
         self.head.weight = self.embedding.weight
+        self.sizes = {sum(each.nbytes for each in block.parameters()): number for number, block in enumerate(self.blocks)}
 
-    def gathered(self, kind):
+    def gathered(self, kind, size):
         if kind == "all_gather":
-            self.seen.append(("gathered", None))
+            self.seen.append(("gathered", self.sizes.get(size)))
 
     def forward(self, tokens):
         x, turn = self.embedding(tokens[:, :-1]), torch.linspace(0.5, 1.5, WIDTH)
@@ -134,6 +136,13 @@ def spread(sharding, note):
                 each.zero_grad()
             note("passes", keep=keep, number=step, forward=forward.facts(), backward=backward.facts(), loss=mean(loss.detach()),
                  right=right.item())
+    net = Net()
+    sharding.shard(net, mesh, MixedPrecisionPolicy(param_dtype=torch.bfloat16))
+    with Sent() as sent:
+        for module in net.modules():
+            if isinstance(module, FSDPModule):
+                module.unshard()
+    note("policy", formats=[dtype for kind, _, dtype in sent.found if kind == "all_gather"])
 
 
 def cast(sharding, note):
@@ -167,7 +176,8 @@ def grouped(sharding, note):
 
 
 def early(sharding, note):
-    """`prefetch`: how many gathers were begun before each block computes, forward and backward. Its own is not among them."""
+    """`prefetch`: the order of gathers, and how many were begun before each block computes, forward and backward. Its own is not
+    among them."""
     begun()
     for ahead in (1, 2):
         net = by_the_kit()
@@ -180,7 +190,12 @@ def early(sharding, note):
             loss.backward()
         turn = net.seen.index(("turns", None))
         note("ahead", ahead=ahead, forward=begun_before(net.seen[:turn], "computes", 2),
-             backward=begun_before(net.seen[turn:], "goes back", 1))
+             backward=begun_before(net.seen[turn:], "goes back", 1), order=[in_order(net.seen[:turn]), in_order(net.seen[turn:])])
+
+
+def in_order(seen):
+    """The blocks whose parameters are gathered, without the root."""
+    return [number for event, number in seen if event == "gathered" and number is not None]
 
 
 def begun_before(seen, what, least):

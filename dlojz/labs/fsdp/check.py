@@ -54,6 +54,10 @@ def sharded(run):
         for one in run.all("passes", keep=keep):
             expect(abs(one.loss - one.right) < SAME * one.right, saw=f"{said}: the loss of step {one.number} is {one.loss:.6g}",
                    expected=f"{one.right:.6g}, as with one process that has all rows", look=look)
+    formats = run.need("policy").formats
+    expect(set(formats) == {"bfloat16"}, saw="`shard(net, mesh, policy)`, where the policy says bfloat16: "
+           f"{formats.count('float32')} of {len(formats)} modules are gathered in float32",
+           expected="all in bfloat16: blocks and root are given the `policy`", look="fsdp.shard")
 
 
 def in_bf16(run):
@@ -85,10 +89,14 @@ def in_groups(run):
 def ahead(run):
     for number in (1, 2):
         one = run.need("ahead", ahead=number)
-        for where, counts in (("forward", one.forward), ("backward", one.backward)):
+        for where, counts, order, right_order in (("forward", one.forward, one.order[0], list(range(BLOCKS))),
+                                                  ("backward", one.backward, one.order[1], list(range(BLOCKS))[::-1])):
             right = [min(number, left) for left in range(BLOCKS - 1, -1, -1)]
             expect(counts == right, saw=f"`prefetch(net, {number})`, {where} pass: when the blocks compute, {listed(counts)} of "
                    "those after each are gathered already", expected=f"{listed(right)}", look="fsdp.prefetch")
+            expect(order == right_order, saw=f"`prefetch(net, {number})`, {where} pass: blocks are gathered in the order "
+                   f"{listed(order)}", expected=f"{listed(right_order)}: gathers run one after the other, and a block waits for "
+                   "those that were asked for before its own", look="fsdp.prefetch")
 
 
 def checkpoints(run):

@@ -66,9 +66,11 @@ class Loss(torch.autograd.Function):
 return Loss.apply(x.flatten(0, 1), head.weight, targets.flatten())
 # <<< memory.loss
 
-# wrong: nothing is recomputed · expect: `recomputed`, all recomputed: products that run once more.*the fence memory.recomputed
+# wrong: nothing is recomputed where products are kept · expect: products kept: what is kept of the inside is everything(.|\n)*one product
 # >>> memory.recomputed
-return block(*inputs)
+if keep_products:
+    return block(*inputs)
+return checkpoint(block, *inputs, use_reentrant=False)
 # <<< memory.recomputed
 
 # wrong: products not kept · expect: products kept.*(one product|products that run once more)
@@ -76,7 +78,7 @@ return block(*inputs)
 return checkpoint(block, *inputs, use_reentrant=False)
 # <<< memory.recomputed
 
-# wrong: another dropout the second time · expect: all recomputed.*gradients
+# wrong: another dropout the second time · expect: all recomputed.*the gradient
 # >>> memory.recomputed
 context = functools.partial(create_selective_checkpoint_contexts, PRODUCTS) if keep_products else noop_context_fn
 return checkpoint(block, *inputs, use_reentrant=False, context_fn=context, preserve_rng_state=False)
@@ -90,22 +92,32 @@ if keep_products:
 return checkpoint(block, *inputs, use_reentrant=True)
 # <<< memory.recomputed
 
-# wrong: no gradients at all · expect: all recomputed: (the gradients|products)
-# >>> memory.recomputed
-with torch.no_grad():
-    return block(*inputs)
-# <<< memory.recomputed
-
 # wrong: a mean of means · expect: 10 tokens in 4 chunks.*the mean over all tokens.*the fence memory.loss
 # >>> memory.loss
 parts = list(zip(x.flatten(0, 1).chunk(chunks), targets.flatten().chunk(chunks)))
 return sum(checkpoint(lambda a, b: F.cross_entropy(head(a).float(), b), *part, use_reentrant=False) for part in parts) / len(parts)
 # <<< memory.loss
 
-# wrong: chunks, but all kept · expect: 256 tokens in 8 chunks.*more than a chunk
+# wrong: gradients that forget what the loss is multiplied by · expect: the gradient of x(.|\n)*half of one whole loss
 # >>> memory.loss
-parts = zip(x.flatten(0, 1).chunk(chunks), targets.flatten().chunk(chunks))
-return sum(F.cross_entropy(head(part).float(), wanted, reduction="sum") for part, wanted in parts) / targets.numel()
+class Loss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows, weight, wanted):
+        with torch.enable_grad():
+            leaves, total = [one.detach().requires_grad_() for one in (rows, weight)], 0.0
+            grads = [torch.zeros_like(one) for one in leaves]
+            for part in torch.arange(len(rows)).chunk(chunks):
+                loss = F.cross_entropy(F.linear(leaves[0][part], leaves[1]).float(), wanted[part], reduction="sum") / len(rows)
+                grads = [grad + new for grad, new in zip(grads, torch.autograd.grad(loss, leaves))]
+                total = total + loss.detach()
+        ctx.save_for_backward(*grads)
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        return *ctx.saved_tensors, None
+
+return Loss.apply(x.flatten(0, 1), head.weight, targets.flatten())
 # <<< memory.loss
 
 # wrong: all logits first · expect: 256 tokens in 8 chunks.*more than a chunk
@@ -151,7 +163,14 @@ nn.init.zeros_(self.up.weight)
 return self.linear(x) + self.up(self.down(x))
 # <<< memory.lora_forward
 
-# wrong: gradients stay · expect: `step_in_backward`.*(most gradients|gradients that are left).*the fence memory.step
+# wrong: no gradient goes through the frozen layer · expect: the gradient of the input.*through the frozen layer as well
+# >>> memory.lora_forward
+with torch.no_grad():
+    frozen = self.linear(x)
+return frozen + self.scale * self.up(self.down(x))
+# <<< memory.lora_forward
+
+# wrong: gradients stay · expect: `step_in_backward`.*(gradients at one time|gradients that are left).*the fence memory.step
 # >>> memory.step
 optimizers = {parameter: make([parameter]) for parameter in parameters}
 for parameter in optimizers:

@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dlojz.training.memory_plan import Count
 
 HIDDEN, VOCABULARY = 96, 64
-BIG = 8 * HIDDEN * 4  # bytes of what is inside the block
+INSIDE = 8 * HIDDEN * 4  # bytes of each result inside the block. Its weights, of which operators make views, have twice as many
 
 
 class Products(TorchDispatchMode):
@@ -43,37 +43,38 @@ def recomputing(saving):
         x = torch.randn(8, 16, requires_grad=grad)
         with Products() as products, Count() as count:
             out = saving.recomputed(block, x, keep_products=keep_products)
-            kept, before = sum(size >= BIG for size in live(count)), products.count
+            kept, before = sum(size == INSIDE for size in live(count)), products.count
             if out.requires_grad:
                 out.square().sum().backward()
         grads = [weight.grad for weight in block.parameters()] + [x.grad] * grad
         return {"the output": out, "what is kept of the inside": {0: "nothing", 1: "one product"}.get(kept, "everything"),
                 "products that run once more": "some" if products.count > before else "none",
-                "the gradients": torch.cat([one.flatten() for one in grads if one is not None] or [torch.zeros(0)])}
+                "the gradient": torch.cat([one.flatten() for one in grads if one is not None] or [torch.zeros(0)])}
 
     return facts
 
 
 # ----------------------------------------------------------------------------------------------------------- loss
 def losses():
-    yield "256 tokens in 8 chunks", (4, 64, 8, torch.float32)
-    yield "10 tokens in 4 chunks", (2, 5, 4, torch.float32)
-    yield "64 tokens in 4 chunks, of a head in bfloat16", (2, 32, 4, torch.bfloat16)
-    yield "3 tokens in 8 chunks", (1, 3, 8, torch.float32)
+    yield "256 tokens in 8 chunks", (4, 64, 8, torch.float32, True)
+    yield "10 tokens in 4 chunks", (2, 5, 4, torch.float32, True)
+    yield "64 tokens in 4 chunks, of a head in bfloat16", (2, 32, 4, torch.bfloat16, True)
+    yield "3 tokens in 8 chunks", (1, 3, 8, torch.float32, True)
+    yield "10 tokens in 4 chunks, of a frozen head, as with LoRA", (2, 5, 4, torch.float32, False)
 
 
 def losing(saving):
-    def facts(batch, length, chunks, dtype):
+    def facts(batch, length, chunks, dtype, learns):
         head = nn.Linear(16, VOCABULARY, bias=False)
         with torch.no_grad():
             head.weight.mul_(8)
         x, targets = torch.randn(batch, length, 16, dtype=dtype, requires_grad=True), torch.randint(VOCABULARY, (batch, length))
-        head = head.to(dtype)
+        head = head.to(dtype).requires_grad_(learns)
         count = Count()
         count.last, count.phase = VOCABULARY, "forward"
         with count:
             loss = saving.chunked_loss(x, head, targets, chunks)
-            loss.backward()
+            (loss / 2).backward()  # as for one of two batches that accumulate
         now = most = 0
         for _, number, sign in count.events:
             if count.all[number].part:
@@ -82,7 +83,7 @@ def losing(saving):
         rows = most / (4 * VOCABULARY) / -(-batch * length // chunks)  # in chunks of float32
         return {"the loss": loss.detach(), "the loss's format": str(loss.dtype),
                 "logits at one time": "a few copies of one chunk" if rows < 6 or batch * length < 64 else "more than a chunk",
-                "the gradient of x": x.grad, "the gradient of the head": head.weight.grad}
+                "the gradient of x": x.grad, "the gradient of the head": head.weight.grad if learns else "none"}
 
     return facts
 
@@ -97,7 +98,7 @@ def layers():
 def adapting(saving):
     def facts(inputs, outputs, rank, alpha, dtype, bias):
         linear = nn.Linear(inputs, outputs, bias=bias, dtype=dtype)
-        x = torch.randn(5, inputs, dtype=dtype)
+        x = torch.randn(5, inputs, dtype=dtype, requires_grad=True)
         plain = linear(x).detach()
         with torch.random.fork_rng(devices=[]):  # how many numbers the matrices take is their own affair
             layer = saving.LoRA(linear, rank, alpha)
@@ -105,7 +106,7 @@ def adapting(saving):
         found = {"the output at first": "the layer's" if torch.allclose(first, plain) else "another one than the layer's",
                  "what learns": ", ".join(f"{name} {list(weight.shape)}" for name, weight in layer.named_parameters()
                                           if weight.requires_grad) or "nothing"}
-        if not first.requires_grad:
+        if not any(weight.requires_grad for weight in layer.parameters()):
             return found
         first.square().sum().backward()
         found["what has a gradient that is not 0"] = ", ".join(
@@ -114,7 +115,10 @@ def adapting(saving):
             for name in ("down", "up"):
                 weight = getattr(layer, name).weight
                 weight.copy_(torch.linspace(-1, 1, weight.numel(), dtype=torch.float64).view_as(weight))
-        return found | {"the output with other matrices": layer(x).detach()}
+        x.grad = None
+        out = layer(x)
+        out.square().sum().backward()
+        return found | {"the output with other matrices": out.detach(), "the gradient of the input": x.grad}
 
     return facts
 
@@ -139,9 +143,10 @@ def stepping(saving):
         for _ in range(steps):
             net(x).square().mean().backward()
         left = sum(weight.grad is not None for weight in net.parameters())
-        return {"the updates": f"{len(grads)}, for {steps} x 4 parameters",
-                "the most gradients at one time": max(grads, default=0), "gradients that are left": left,
-                "the optimizers": len(made) if made is not None else "none returned",
+        return {"the number of updates": f"{len(grads)}, for {steps} x 4 parameters",
+                "the largest number of gradients at one time": max(grads, default=0),
+                "the number of gradients that are left": left,
+                "the number of optimizers": len(made) if made is not None else "none returned",
                 "the weights": torch.cat([weight.detach().flatten() for weight in net.parameters()])}
 
     return facts

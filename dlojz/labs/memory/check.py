@@ -4,22 +4,24 @@ RECOMPUTED = {
     "the output": "that of the block: {kits}",
     "what is kept of the inside": "{kits}, from the forward pass until the backward pass",
     "products that run once more": "{kits} in the backward pass",
-    "the gradients": "those of the plain block, dropout included, also where only the weights need them"}
+    "the gradient": "that of the plain block, dropout included, also where only the weights need one"}
 LOSS = {
     "the loss": "the mean over all tokens, each with the same weight, from logits in float32: {kits}",
     "the loss's format": "{kits}: a sum of logarithms in half precision is off",
     "logits at one time": "{kits}: the others are not there yet, or gone, in the backward pass, too",
-    "the gradient of x": "that of one whole loss", "the gradient of the head": "that of one whole loss, summed over the chunks"}
+    "the gradient of x": "that of half of one whole loss, from `(loss / 2).backward()`",
+    "the gradient of the head": "that of half of one whole loss, summed over the chunks, from `(loss / 2).backward()`"}
 LORA = {
     "the output at first": "{kits}: what is added begins at 0",
     "what learns": "{kits}",
     "what has a gradient that is not 0": "{kits}: were both matrices 0, neither would ever learn",
-    "the output with other matrices": "linear(x) + alpha / rank * up(down(x)): {kits}"}
+    "the output with other matrices": "linear(x) + alpha / rank * up(down(x)): {kits}",
+    "the gradient of the input": "{kits}, through the frozen layer as well: the layers before it learn from this gradient"}
 STEP = {
-    "the updates": "{kits}: each parameter once per backward pass",
-    "the most gradients at one time": "{kits}: the one that has just arrived",
-    "gradients that are left": "{kits} after the backward pass: that is the memory that is saved",
-    "the optimizers": "{kits}: one per parameter",
+    "the number of updates": "{kits}: each parameter once per backward pass",
+    "the largest number of gradients at one time": "{kits}: the one that has just arrived",
+    "the number of gradients that are left": "{kits} after the backward pass: that is the memory that is saved",
+    "the number of optimizers": "{kits}: one per parameter",
     "the weights": "those of the same optimizer, stepped after the backward pass"}
 
 
