@@ -108,7 +108,7 @@ for block, following in zip(net.blocks, net.blocks[1:]):
     following.set_modules_to_backward_prefetch([block])
 # <<< fsdp.prefetch
 
-# wrong: the farthest block first · expect: `prefetch\(net, 2\)`, backward pass: (.|\n)*1, 2, 0(.|\n)*3, 2, 1 and 0(.|\n)*fsdp.prefetch
+# wrong: the farthest block first · expect: `prefetch\(net, 2\)`, backward pass: (.|\n)*3, 1, 2 and 0(.|\n)*3, 2, 1 and 0(.|\n)*fsdp.prefetch
 # >>> fsdp.prefetch
 order = list(net.blocks)
 for place, block in enumerate(order):
