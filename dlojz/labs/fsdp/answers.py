@@ -137,7 +137,7 @@ model, states = get_state_dict(net, optimizer)
 dcp.save({"model": model, "optimizer": states}, checkpoint_id=folder)
 # <<< fsdp.save
 
-# wrong: states forgotten · expect: (exp_avg|step) of \S+ is not what was saved(.|\n)*all states of the optimizer(.|\n)*fsdp.load
+# wrong: states forgotten · expect: (exp_avg|step) of \S+ is not what was saved(.|\n)*all states(.|\n)*fsdp.load
 # >>> fsdp.load
 model, states = get_state_dict(net, optimizer)
 dcp.load({"model": model}, checkpoint_id=folder)

@@ -81,7 +81,7 @@ def everything(net, optimizer):
     for name, parameter in net.named_parameters():
         found[name] = whole(parameter.detach()).clone()
         found |= {f"{kind} of {name}": whole(value).clone() for kind, value in optimizer.state.get(parameter, {}).items()}
-    return found
+    return found | {"the learning rate": torch.tensor(optimizer.param_groups[0]["lr"])}
 
 
 def other_than(found, wanted):
@@ -89,8 +89,8 @@ def other_than(found, wanted):
     return next((name for name in wanted if name not in found or not torch.equal(found[name], wanted[name])), "")
 
 
-def adam(net):
-    return torch.optim.AdamW(net.parameters(), lr=1e-2)
+def adam(net, lr=1e-2):
+    return torch.optim.AdamW(net.parameters(), lr=lr)
 
 
 def train(net, optimizer, step):
@@ -275,7 +275,7 @@ def aside(sharding, note, net, optimizer):
 
 def read_into(sharding, note, folder, wanted, how):
     other = by_the_kit(seed=2)
-    optimizer = adam(other)
+    optimizer = adam(other, lr=1.0)
     sharding.load(folder, other, optimizer)
     note("read", how=how, wrong=other_than(everything(other, optimizer), wanted))
 

@@ -128,7 +128,7 @@ def checkpoints(run):
 
 def restored(wrong, said, look):
     expect(not wrong, saw=f"{said}: {wrong} is not what was saved",
-           expected="parameters and all states of the optimizer are the same, bit by bit", look=look)
+           expected="parameters, and all states and the learning rate of the optimizer, are the same, bit by bit", look=look)
 
 
 def replicas(run):
