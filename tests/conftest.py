@@ -1,5 +1,8 @@
 """What all tests share: their order, failures said as they come, and a server that has imported torch for runs of the script."""
 
+import os
+import sys
+
 import pytest
 
 
@@ -44,6 +47,30 @@ class Failures:
             crash = getattr(report.longrepr, "reprcrash", None)
             what = (crash.message if crash else str(report.longrepr)).strip().split("\n")[0][:200]
             terminal.write_line(f"\nFAILED {report.nodeid} after {report.duration:.0f} s: {what}", red=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_controller(tmp_path_factory):
+    """Slurm may be installed here, or come and go with tests/cluster: all others find that no controller answers, and at once.
+    Where Slurm is installed and not set up, sinfo would look for a controller for a quarter of a minute."""
+    folder = tmp_path_factory.mktemp("no-controller")
+    (folder / "sinfo").write_text("#!/bin/sh\necho 'sinfo: error: no controller in the tests' >&2\nexit 1\n")
+    (folder / "sinfo").chmod(0o755)
+    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def asked_anew():
+    """What the kit asks a machine once (its site, Slurm's partitions, its GPUs): each test has a machine of its own."""
+    def forget():
+        if sites := sys.modules.get("dlojz.system.sites"):
+            for answer in (sites._current, sites.discovered, sites._devices):
+                answer.cache_clear()
+
+    forget()
+    yield
+    forget()
 
 
 @pytest.fixture(scope="session")

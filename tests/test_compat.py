@@ -27,7 +27,6 @@ def workspace(tmp_path, monkeypatch):
     for name, value in {"DLOJZ_SITE": "laptop", "DLOJZ_QUEUE": str(tmp_path / "queue"), "CUDA_VISIBLE_DEVICES": ""}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("DLOJZ_WORKSPACE", raising=False)
-    sites._devices.cache_clear()
     yield folder
     queue = local.Queue(tmp_path / "queue")
     local.cancel(queue.ids()) if queue.ids() else None

@@ -44,9 +44,7 @@ def above(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "a.py").write_text("print(1)\n")
     monkeypatch.chdir(tmp_path / "mine")
-    sites._current.cache_clear()
-    yield tmp_path
-    sites._current.cache_clear()
+    return tmp_path
 
 
 @pytest.mark.parametrize("linked", [False, True])
@@ -118,7 +116,6 @@ def test_submit_says_when_jobs_go_elsewhere_than_the_last_run(above, monkeypatch
     command(above / "bin", "sbatch", "echo slurm 23.02.7")
     command(above / "bin", "sinfo", "echo 'normal*|up|1:00:00|8|gpu:4'")
     monkeypatch.setenv("PATH", f"{above / 'bin'}:/usr/bin:/bin")
-    sites.discovered.cache_clear()
     submit("mine/a.py", dry_run=True)
     said = capsys.readouterr().err
     assert "jobs go to the site slurm (detected: there is an sbatch command here); the last run, amp-003, went to laptop" in said
@@ -132,7 +129,6 @@ def test_a_controller_that_is_away_offers_the_machines_own_queue(above, monkeypa
     command(above / "bin", "sbatch", "echo slurm 23.02.7")
     command(above / "bin", "sinfo", "echo 'Welcome' >&2; echo 'slurm_load_partitions error: no contact' >&2; exit 1")
     monkeypatch.setenv("PATH", f"{above / 'bin'}:/usr/bin:/bin")
-    sites.discovered.cache_clear()
     with pytest.raises(UsageError, match=r'sinfo fails \(slurm_load_partitions error: no contact\).*site = "laptop"'):
         submit("mine/a.py")
 

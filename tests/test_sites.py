@@ -24,11 +24,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.chdir(tmp_path)
-    sites._devices.cache_clear()
-    sites.discovered.cache_clear()
-    yield tmp_path
-    sites._devices.cache_clear()
-    sites.discovered.cache_clear()
+    return tmp_path
 
 
 def program(folder: Path, name: str, body: str) -> None:

@@ -36,6 +36,15 @@ def script(name: str, *options: str) -> None:
         raise RuntimeError(f"tests/cluster/{name} failed: {' / '.join(lines[-3:])}")
 
 
+@pytest.fixture(scope="package", autouse=True)
+def controller(no_controller):
+    """The tests of this folder ask the real Slurm."""
+    with pytest.MonkeyPatch.context() as patch:
+        folders = os.environ["PATH"].split(os.pathsep)
+        patch.setenv("PATH", os.pathsep.join(folder for folder in folders if folder != str(no_controller)))
+        yield
+
+
 @pytest.fixture(scope="session")
 def slurm():
     """A running Slurm. Skips where there can be none, or fails where DLOJZ_REQUIRE_SLURM=1 says that there must be one."""

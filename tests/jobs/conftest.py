@@ -87,7 +87,6 @@ def ws(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("PYTHONPATH", str(paths.PACKAGE.parent))
     monkeypatch.chdir(folder)
-    sites._devices.cache_clear()
     made = Workspace(folder, queue)
     made.script("quick.py", "print('hello')")
     made.script("slow.py", "import time; print('begun'); time.sleep(120)")
@@ -101,7 +100,6 @@ def ws(tmp_path, monkeypatch):
             break
         time.sleep(0.05)
     processes.send(left, signal.SIGKILL)
-    sites._devices.cache_clear()
     assert not left, "something was left running"
 
 

@@ -10,7 +10,6 @@ from dlojz.jobs import jobs, slurm, states, submit
 from dlojz.jobs.job import load
 from dlojz.jobs.script import environment
 from dlojz.jobs.slurm_text import SQUEUE_FORMAT
-from dlojz.system import sites
 from dlojz.system.errors import UsageError
 
 # Of bash alone, so that PATH may hold nothing but these commands.
@@ -61,11 +60,7 @@ def cluster(ws, tmp_path, monkeypatch):
     monkeypatch.setattr(slurm, "_born", {})
     for name, value in {"SETTLE": 0.01, "POLL_EVERY": 0.0, "AWAY_EVERY": 0.0, "PATIENCE": 0.5}.items():
         monkeypatch.setattr(slurm, name, value)
-    sites._current.cache_clear()
-    sites.discovered.cache_clear()
-    yield made
-    sites._current.cache_clear()
-    sites.discovered.cache_clear()
+    return made
 
 
 def row(number="4101", word="RUNNING", why="None", mark="x"):

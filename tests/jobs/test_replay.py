@@ -7,7 +7,6 @@ from patience import LIMIT
 
 from dlojz.jobs import jobs, replay, submit
 from dlojz.jobs.replay import normalised
-from dlojz.system import sites
 from dlojz.system.errors import UsageError
 from dlojz.training import records
 
@@ -90,7 +89,6 @@ def test_a_site_names_its_recorded_runs(ws, recorded, monkeypatch):
     (ws.folder / "sites").mkdir()
     (ws.folder / "sites" / "seen.toml").write_text('launcher = "replay"\nrecorded = "../../recorded"\ngpus = 0\n')
     monkeypatch.setenv("DLOJZ_SITE", "seen")
-    sites._current.cache_clear()
     assert submit("train.py --wrong", name="wrong").state == "FAILED"
 
 

@@ -12,7 +12,6 @@ from patience import LIMIT
 from dlojz import cli, views
 from dlojz.labs import catalogue, events, quiz, room, verbs
 from dlojz.labs.outcome import Outcome
-from dlojz.system import sites
 from dlojz.system.errors import UsageError
 from dlojz.views.room import look
 
@@ -27,9 +26,7 @@ def shared(here, monkeypatch):
     (here / "sites").mkdir()
     (here / "sites" / "mine.toml").write_text(f'room = "{folder}"\n')
     monkeypatch.setenv("DLOJZ_SITE", "mine")
-    sites._current.cache_clear()
-    yield folder
-    sites._current.cache_clear()
+    return folder
 
 
 def checked(here, monkeypatch, state, message, lab="amp"):
