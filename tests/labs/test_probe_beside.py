@@ -9,7 +9,7 @@ from dlojz.labs import catalogue, checking, fences, workspace
 from dlojz.labs.checking import run_check
 from dlojz.labs.outcome import CANNOT_CHECK, SOLVED, WRONG
 from dlojz.labs.probe import Limits, Probe, Session, claim, compare, kept
-from dlojz.labs.probe.beside import Beside
+from dlojz.labs.probe.beside import Beside, plural
 from dlojz.labs.probe.copies import Copies
 from dlojz.labs.probe.facts import Facts, ending
 
@@ -351,6 +351,14 @@ WRONG_FUNCTIONS = {
     f"import time; time.sleep(0.02)\n{SHARE}{ROUNDED}return mixed.to(images.dtype), {SOFT}":
         "times as long as the kit's function",
 }
+
+
+@pytest.mark.parametrize("part, are", [
+    ("the weights", True), ("logits held at one time", True), ("net.gradients", True), ("losses", True),
+    ("the number of updates", False), ("the loss", False), ("its bias", False), ("what learns", False),
+    ("what another epoch gives", False), ("part 1 of the result", False)])
+def test_parts_in_the_plural_are(part, are):
+    assert plural(part) == are
 
 
 @pytest.mark.parametrize("body, said", [(None, ""), *WRONG_FUNCTIONS.items()], ids=str)

@@ -122,7 +122,7 @@ for call in calls:
 return found
 # <<< compile.counts
 
-# wrong: out of the compiler's sight · expect: `Gate`.*new graphs per call is 0, 0, 0, 0.*compile.gate
+# wrong: out of the compiler's sight · expect: `Gate`.*new graphs per call are 0, 0, 0, 0.*compile.gate
 # >>> compile.gate
 class Gate(nn.Module):
     @torch.compiler.disable
@@ -169,7 +169,7 @@ class MaskedMean(nn.Module):
         return (x * valid.unsqueeze(2)).sum(1) / valid.sum(1, keepdim=True)
 # <<< compile.mask
 
-# wrong: still a Python number · expect: `WarmUp`.*new graphs per call is 1, 1, .*1, 0, 0, 0.*compile.warm
+# wrong: still a Python number · expect: `WarmUp`.*new graphs per call are 1, 1, .*1, 0, 0, 0.*compile.warm
 # >>> compile.warm
 class WarmUp(nn.Module):
     def __init__(self, steps=10):

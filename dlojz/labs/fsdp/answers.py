@@ -131,6 +131,18 @@ if wait:
 return dcp.async_save({"model": model, "optimizer": states}, checkpoint_id=folder)
 # <<< fsdp.save
 
+# wrong: written aside, not copied · expect: `save\(…, wait=False\)`, a step of training, then `load`: \S+ (.|\n)*fsdp.save
+# >>> fsdp.save
+from concurrent.futures import ThreadPoolExecutor
+
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+state = {"model": net.state_dict(), "optimizer": get_optimizer_state_dict(net, optimizer)}
+if wait:
+    return dcp.save(state, checkpoint_id=folder)
+return ThreadPoolExecutor(1).submit(dcp.save, state, checkpoint_id=folder, process_group=aside())
+# <<< fsdp.save
+
 # wrong: always waits · expect: wait=False\)` returns no future(.|\n)*fsdp.save
 # >>> fsdp.save
 model, states = get_state_dict(net, optimizer)

@@ -235,8 +235,9 @@ def kept(sharding, note):
 
 
 def aside(sharding, note, net, optimizer):
-    """A checkpoint that is written while training goes on."""
-    among, reached = [], threading.Event()
+    """A checkpoint that is written while training goes on: the writing thread's first message, from before it reads the numbers,
+    waits until a step of training has changed them."""
+    among, reached, trained = [], threading.Event(), threading.Event()
     gather = dist.gather_object
 
     def watched(obj, *args, group=None, **kwargs):
@@ -246,6 +247,7 @@ def aside(sharding, note, net, optimizer):
                 reached.set()
                 raise RuntimeError("in the group of the training")
             reached.set()
+            trained.wait(10)
         return gather(obj, *args, group=group, **kwargs)
 
     wanted, folder = everything(net, optimizer), shared_folder("aside")
@@ -258,6 +260,7 @@ def aside(sharding, note, net, optimizer):
                 pass  # or a rank trains on, and fails for the other, which knows already
             if not among:
                 train(net, optimizer, 2)
+            trained.set()
             failed = ""
             try:
                 later.result(timeout=10)
@@ -268,6 +271,7 @@ def aside(sharding, note, net, optimizer):
             note("aside", future=False, done=True, among=among, failed="")
             return
     finally:
+        trained.set()
         dist.gather_object = gather
     if not among and not failed:
         read_into(sharding, note, folder, wanted, "aside")

@@ -123,12 +123,13 @@ def checkpoints(run):
            "training", expected="in a group of its own, `aside()`: else a training that goes on receives them", look=look)
     expect(not aside.failed, saw=f"`save(…, wait=False)`: the future ends with {aside.failed}", expected="the files are written",
            look=look)
-    restored(run.need("read", how="aside").wrong, "`save(…, wait=False)`, a step of training, then `load`", look)
+    restored(run.need("read", how="aside").wrong, "`save(…, wait=False)`, a step of training, then `load`", look,
+             "as they were when `save` was called: they are copied before it returns, and then written")
 
 
-def restored(wrong, said, look):
+def restored(wrong, said, look, when="the same, bit by bit"):
     expect(not wrong, saw=f"{said}: {wrong} is not what was saved",
-           expected="parameters, and all states and the learning rate of the optimizer, are the same, bit by bit", look=look)
+           expected=f"parameters, and all states and the learning rate of the optimizer, are {when}", look=look)
 
 
 def replicas(run):

@@ -73,7 +73,7 @@ if keep_products:
 return checkpoint(block, *inputs, use_reentrant=False)
 # <<< memory.recomputed
 
-# wrong: products not kept · expect: products kept.*(one product|products that run once more)
+# wrong: products not kept · expect: products kept.*(one product|a product)
 # >>> memory.recomputed
 return checkpoint(block, *inputs, use_reentrant=False)
 # <<< memory.recomputed
@@ -120,7 +120,7 @@ class Loss(torch.autograd.Function):
 return Loss.apply(x.flatten(0, 1), head.weight, targets.flatten())
 # <<< memory.loss
 
-# wrong: all logits first · expect: 256 tokens in 8 chunks.*more than a chunk
+# wrong: all logits first · expect: 256 tokens in 8 chunks.*is more than a few copies
 # >>> memory.loss
 parts = zip(head(x).flatten(0, 1).chunk(chunks), targets.flatten().chunk(chunks))
 return sum(checkpoint(lambda a, b: F.cross_entropy(a.float(), b, reduction="sum"), *part, use_reentrant=False)
@@ -143,7 +143,7 @@ nn.init.zeros_(self.down.weight)
 nn.init.zeros_(self.up.weight)
 # <<< memory.lora
 
-# wrong: nothing begins at 0 · expect: the output at first.*another one than the layer's
+# wrong: nothing begins at 0 · expect: the output at first.*is not the layer's
 # >>> memory.lora
 self.linear, self.scale = linear.requires_grad_(False), alpha / rank
 self.down = nn.Linear(linear.in_features, rank, bias=False).to(linear.weight)

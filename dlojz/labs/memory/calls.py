@@ -48,7 +48,7 @@ def recomputing(saving):
                 out.square().sum().backward()
         grads = [weight.grad for weight in block.parameters()] + [x.grad] * grad
         return {"the output": out, "what is kept of the inside": {0: "nothing", 1: "one product"}.get(kept, "everything"),
-                "products that run once more": "some" if products.count > before else "none",
+                "what the backward pass computes once more": "a product" if products.count > before else "no product",
                 "the gradient": torch.cat([one.flatten() for one in grads if one is not None] or [torch.zeros(0)])}
 
     return facts
@@ -81,8 +81,9 @@ def losing(saving):
                 now += sign * count.all[number].size
                 most = max(most, now)
         rows = most / (4 * VOCABULARY) / -(-batch * length // chunks)  # in chunks of float32
-        return {"the loss": loss.detach(), "the loss's format": str(loss.dtype),
-                "logits at one time": "a few copies of one chunk" if rows < 6 or batch * length < 64 else "more than a chunk",
+        return {"the format of the loss": str(loss.dtype), "the loss": loss.detach().float(),
+                "what is held of the logits": "a few copies of a chunk" if rows < 6 or batch * length < 64 else
+                "more than a few copies of a chunk",
                 "the gradient of x": x.grad, "the gradient of the head": head.weight.grad if learns else "none"}
 
     return facts
@@ -103,7 +104,7 @@ def adapting(saving):
         with torch.random.fork_rng(devices=[]):  # how many numbers the matrices take is their own affair
             layer = saving.LoRA(linear, rank, alpha)
         first = layer(x)
-        found = {"the output at first": "the layer's" if torch.allclose(first, plain) else "another one than the layer's",
+        found = {"the output at first": "the layer's" if torch.allclose(first, plain) else "not the layer's",
                  "what learns": ", ".join(f"{name} {list(weight.shape)}" for name, weight in layer.named_parameters()
                                           if weight.requires_grad) or "nothing"}
         if not any(weight.requires_grad for weight in layer.parameters()):

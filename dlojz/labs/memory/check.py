@@ -3,12 +3,12 @@
 RECOMPUTED = {
     "the output": "that of the block: {kits}",
     "what is kept of the inside": "{kits}, from the forward pass until the backward pass",
-    "products that run once more": "{kits} in the backward pass",
+    "what the backward pass computes once more": "{kits}",
     "the gradient": "that of the plain block, dropout included, also where only the weights need one"}
 LOSS = {
     "the loss": "the mean over all tokens, each with the same weight, from logits in float32: {kits}",
-    "the loss's format": "{kits}: a sum of logarithms in half precision is off",
-    "logits at one time": "{kits}: the others are not there yet, or gone, in the backward pass, too",
+    "the format of the loss": "{kits}: a sum of logarithms in half precision is off",
+    "what is held of the logits": "{kits}: the others are not there yet, or gone, in the backward pass, too",
     "the gradient of x": "that of half of one whole loss, from `(loss / 2).backward()`",
     "the gradient of the head": "that of half of one whole loss, summed over the chunks, from `(loss / 2).backward()`"}
 LORA = {

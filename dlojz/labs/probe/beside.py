@@ -9,6 +9,7 @@ it the first that a row names. What no row names is refused, too, in words of it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -265,15 +266,21 @@ UNNAMED = {  # saw, expected: what any fence may break, in whatever lab
 CAUSES = ("started.args", "torch.flags", "torch.seed")  # of a run that breaks off later
 FUNCTION = {  # saw, expected
     "error": ("stops with {mine}", "it returns a result"),
-    "kind": ("{part} is {mine}", "it is {kits}"),
-    "dtype": ("{part} is {mine}", "it is {kits}"),
-    "shape": ("{part} has the shape {mine}", "it has the shape {kits}"),
-    "device": ("{part} is on {mine}", "it is on {kits}, where the inputs are"),
-    "value": ("{part} is {mine}{where}", "it is {kits}{apart}"),
+    "kind": ("{part} {is_} {mine}", "{it} {is_} {kits}"),
+    "dtype": ("{part} {is_} {mine}", "{it} {is_} {kits}"),
+    "shape": ("{part} {has} the shape {mine}", "{it} {has} the shape {kits}"),
+    "device": ("{part} {is_} on {mine}", "{it} {is_} on {kits}, where the inputs are"),
+    "value": ("{part} {is_} {mine}{where}", "{it} {is_} {kits}{apart}"),
     "inputs": ("argument {mine} is changed", "what goes in stays as it is"),
     "waits": ("the host waits for the GPU {mine}", "all that the GPU has still to compute stays there"),
     "random": ("it takes other numbers from torch's generator than it needs", "only what has to be random is drawn"),
 }
+
+
+def plural(part: str) -> bool:
+    """Whether "are" follows the name of a part: "the weights", "logits held at one time"; not "the loss"."""
+    noun = re.split(r" (?:of|in|at|per|held|that|with|without|from|taken|after|before|for) ", part)[0]
+    return noun.endswith("s") and not noun.endswith(("ss", "us", "is", "as")) and not noun.startswith("what ")
 
 
 class Called(Pair):
@@ -303,8 +310,11 @@ class Called(Pair):
         saw, expected = FUNCTION[case.wrong]
         at = case.get("at")
         part = case.get("part", "")
-        words = {"part": self.parts.get(part, part), "mine": case.mine, "kits": case.kits, "where": f" at {at}" if at else "",
+        part = self.parts.get(part, part)
+        verbs = ("they", "are", "have") if plural(part) else ("it", "is", "has")
+        words = {"part": part, "mine": case.mine, "kits": case.kits, "where": f" at {at}" if at else "",
+                 **dict(zip(("it", "is_", "has"), verbs, strict=True)),
                  "apart": f", and the two differ by up to {case.largest:.3g}" if case.get("largest") is not None and at else ""}
-        key = words["part"] if case.wrong == "value" and words["part"] in self.own_words else case.wrong
+        key = part if case.wrong == "value" and part in self.own_words else case.wrong
         return Trouble(f"`{self.function}`, {case.name}: {saw.format_map(words)}",
                        self.own_words.get(key, expected).format_map(words), self.look, case)
