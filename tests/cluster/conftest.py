@@ -29,19 +29,24 @@ def is_up() -> bool:
     return "is UP" in subprocess.run(["scontrol", "ping"], capture_output=True, text=True, timeout=60).stdout
 
 
+def real_path() -> str:
+    """PATH without the folder of tests/conftest.py in which no controller answers."""
+    return os.pathsep.join(folder for folder in os.environ["PATH"].split(os.pathsep) if "no-controller" not in folder)
+
+
 def script(name: str, *options: str) -> None:
-    done = subprocess.run([HERE / name, *options], capture_output=True, text=True, timeout=600)
+    real = {**os.environ, "PATH": real_path()}  # of a session's fixture, before `controller` has set it
+    done = subprocess.run([HERE / name, *options], capture_output=True, text=True, timeout=600, env=real)
     if done.returncode:
         lines = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()
         raise RuntimeError(f"tests/cluster/{name} failed: {' / '.join(lines[-3:])}")
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def controller(no_controller):
     """The tests of this folder ask the real Slurm."""
     with pytest.MonkeyPatch.context() as patch:
-        folders = os.environ["PATH"].split(os.pathsep)
-        patch.setenv("PATH", os.pathsep.join(folder for folder in folders if folder != str(no_controller)))
+        patch.setenv("PATH", real_path())
         yield
 
 
