@@ -465,7 +465,7 @@ def trace(args) -> int:
 
     from .labs.audit import refuse_misplaced
     from .labs.audit.ranks import places, wait
-    from .system import paths
+    from .system import paths, processes
     from .training import distributed, records, tracing
     from .views import trace
 
@@ -485,14 +485,15 @@ def trace(args) -> int:
         asked = [sys.executable, "-m", tracing.__name__, f"--updates={args.updates}", f"--skip={args.skip}", f"--folder={folder}",
                  *command]
         environment = os.environ | {"PYTHONPATH": paths.python_path(), "DLOJZ_RUN": str(folder)}
-        started = [subprocess.Popen(asked, env=environment | place, start_new_session=args.ranks > 1) for place in several]
-        _, code = wait(started, math.inf)
-    written = (folder / tracing.NAME).exists()
-    if here.is_main and written:
+        with processes.deaf_to_ctrl_c():  # until the script begins
+            started = [subprocess.Popen(asked, env=environment | place, start_new_session=args.ranks > 1) for place in several]
+        try:
+            _, code = wait(started, math.inf)
+        finally:
+            with contextlib.suppress(OSError):  # in it is the trace, or what the script wrote
+                folder.rmdir()
+    if here.is_main and (folder / tracing.NAME).exists():
         say(f"{trace(folder)}\nThe trace is {folder / tracing.NAME}")
-    elif not written:
-        with contextlib.suppress(OSError):  # in it is what the script wrote
-            folder.rmdir()
     return code if code >= 0 else 128 - code
 
 

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +12,12 @@ from unittest import mock
 
 import pytest
 import torch
-from patience import patient
+from patience import LIMIT, patient
 
 from dlojz import Recorder, callbacks, cli, views
 from dlojz.jobs import script
 from dlojz.labs.audit import ranks
-from dlojz.system import sites
+from dlojz.system import processes, sites
 from dlojz.system.errors import UsageError
 from dlojz.training import recorder, records, tracing
 
@@ -220,6 +221,33 @@ def test_a_trace_that_cannot_be_leaves_no_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(ranks, "wait", lambda started, until: (0, 2))
     assert cli.main(["trace", "mine.py"]) == 2 and not list((tmp_path / "runs").iterdir())
     assert cli.main(["trace", "--ranks", "2", "nothing.py"]) == 2 and not list((tmp_path / "runs").iterdir())
+    monkeypatch.setattr(ranks, "wait", mock.Mock(side_effect=KeyboardInterrupt))
+    assert cli.main(["trace", "mine.py"]) == 130 and not list((tmp_path / "runs").iterdir())
+
+
+CTRL_C = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+HEARD = f"try:\n    {CTRL_C}\nexcept KeyboardInterrupt: exit(0)"
+TORCH = "class Optimizer:\n    def profile_hook_step(step): return step\n"
+
+
+@pytest.mark.parametrize("torch, script, code", [(CTRL_C, "", -signal.SIGINT), ("", CTRL_C, 130), ("", HEARD, 2)],
+                         ids=["while torch is imported", "in the script", "in a script that has heard of it"])
+def test_ctrl_c_in_a_trace_prints_no_traceback(tmp_path, torch, script, code):
+    """Rank 1 of two has no profiler. `dlojz trace` starts it deaf, so that not even Python's own start is interrupted."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(torch)
+    (tmp_path / "torch" / "optim.py").write_text(TORCH)
+    (tmp_path / "mine.py").write_text(script)
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{Path(cli.__file__).parents[1]}", "RANK": "1", "WORLD_SIZE": "2",
+                                "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # pytest may be in the background
+    try:
+        with processes.deaf_to_ctrl_c():
+            ended = subprocess.run([sys.executable, "-m", tracing.__name__, "--folder=.", "mine.py"], cwd=tmp_path,
+                                   env=environment, capture_output=True, text=True, timeout=LIMIT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (ended.returncode, ended.stderr) == (code, "")
 
 
 def test_programs_as_jobs(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import time
 import traceback
 
 import pytest
+from patience import LIMIT
 
 from dlojz.system.errors import UsageError
 from dlojz.training import trials
@@ -287,6 +288,33 @@ def test_an_error_fails_the_trial_and_ends_its_worker(journal, capfd):
     assert states(journal) == ["FAIL", "WAITING", "WAITING"]
     assert trials.Search(journal).run(wrong, 3, catch=(ZeroDivisionError,)) == [1, 2]
     assert "trial 2 failed: ZeroDivisionError: by zero" in capfd.readouterr().err
+
+
+@pytest.fixture
+def ctrl_c():
+    """SIGINT as in a terminal, where nobody has put pytest into the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("when", ["in the block", "while it waits"])
+def test_ctrl_c_ends_the_workers_beside_this_one_which_do_not_hear_it(tmp_path, ctrl_c, when):
+    """Here the worker itself sends it, to both: as if it still imported torch, it has no handler of its own."""
+    sends = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); os.kill(os.getppid(), signal.SIGINT); time.sleep(600)"
+    if when == "while it waits":
+        sends = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'waits')!r}): time.sleep(0.01)\n{sends}"
+    with pytest.raises(KeyboardInterrupt), trials.beside([[sys.executable, "-c", sends]]) as codes:
+        if when == "in the block":
+            time.sleep(LIMIT)
+        (tmp_path / "waits").touch()
+    assert codes == ([-signal.SIGTERM] if when == "in the block" else []), "it has not died of SIGINT"
+
+
+def test_an_error_ends_no_worker_beside_this_one():
+    with pytest.raises(ZeroDivisionError), trials.beside([[sys.executable, "-c", "exit(3)"], ["true"]]) as codes:
+        raise ZeroDivisionError
+    assert codes == [3, 0]
 
 
 # ------------------------------------------------------------------------------------------------------------- refusals

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ..system import paths
+from ..system import paths, processes
 from ..system.errors import UsageError
 from ..system.machine import cores_allowed
 from ..system.shown import say
@@ -227,8 +227,11 @@ def _crew(target: Path, train: int, val: int, quality: float, seed: int) -> Iter
     say(f"dlojz.data.photos: drawing {total} pictures with {workers} processes, once", file=sys.stderr)
     command = [sys.executable, "-m", "dlojz.data.photos", *task]
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
-    crew = [subprocess.Popen([*command, str(number)], **pipes, env=environment) for number in range(workers)]
+    crew: list[subprocess.Popen] = []
     try:
+        with processes.deaf_to_ctrl_c():
+            for number in range(workers):
+                crew.append(subprocess.Popen([*command, str(number)], **pipes, env=environment))
         with selectors.DefaultSelector() as selector:
             for process in crew:
                 selector.register(process.stdout, selectors.EVENT_READ, process)

@@ -13,7 +13,6 @@ The model is small, and so are its images: 16 x 16 grey values of ten shapes. A 
 import argparse
 import contextlib
 import os
-import subprocess
 import sys
 from typing import NamedTuple
 
@@ -298,12 +297,9 @@ def main(argv=None):
         return
     given, places = sys.argv[1:] if argv is None else argv, devices(args.device)
     with trials.accounted(args.journal, *places[: args.workers]):
-        beside = [subprocess.Popen([sys.executable, __file__, *given, "--part", places[number % len(places)]])
-                  for number in range(1, args.workers)]
-        try:
+        beside = [[sys.executable, __file__, *given, "--part", places[number % len(places)]] for number in range(1, args.workers)]
+        with trials.beside(beside) as codes:
             mine = work(args, places[0])
-        finally:  # an error ends this worker and not the others
-            codes = [process.wait() for process in beside]
     study = trials.Search(args.journal).study
     states = [trial.state.name.lower() for trial in study.trials]
     counts = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))

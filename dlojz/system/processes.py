@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -130,6 +131,17 @@ def adopt() -> bool:
 
 def parent_is_among(pid: int, pids: list[int]) -> bool:
     return (stat := _stat(pid)) is not None and stat[1] in pids
+
+
+@contextlib.contextmanager
+def deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes that are started in this block do not hear Ctrl-C: who starts them has to end them. A terminal sends it to them,
+    too, and a Python that still imports would answer with a traceback of its own."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a child has the mask of its parent, also after exec
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # what came meanwhile interrupts here
 
 
 def send(pids: list[int], number: signal.Signals) -> None:

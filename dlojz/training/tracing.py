@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import os
 import runpy
+import signal
 import sys
 import traceback
 from datetime import timedelta
@@ -94,8 +95,13 @@ def main(argv: list[str] | None = None) -> None:
     if not Path(script).is_file():
         raise UsageError(f"there is no script {script}")
     procs = distributed.processes()
+    heard = signal.getsignal(signal.SIGINT)
+    if heard is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends this process at once, without a traceback from torch's imports
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     import torch
 
+    signal.signal(signal.SIGINT, heard)
     sys.argv, sys.path[0] = [script, *arguments], str(Path(script).resolve().parent)
     path = Path(args.folder) / NAME
     profiler = None
@@ -153,3 +159,5 @@ if __name__ == "__main__":
     except UsageError as error:
         failures.say(f"dlojz: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

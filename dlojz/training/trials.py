@@ -17,12 +17,13 @@ import os
 import random
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ..system import processes
@@ -336,6 +337,33 @@ def _touched(file: Path) -> float:
 def _changed(file: Path) -> float:
     with open(file, "rb") as opened:  # NFS asks its server when a file is opened, and not for each stat
         return os.fstat(opened.fileno()).st_mtime
+
+
+@contextlib.contextmanager
+def beside(commands: Iterable[list[str]]) -> Iterator[list[int]]:
+    """Other workers, a process for each command, while the block runs, and until they end. Yields a list that their exit codes
+    are in afterwards. An error in the block ends none of them; Ctrl-C, which they do not hear, ends them all."""
+    started: list[subprocess.Popen] = []
+    codes: list[int] = []
+    try:
+        with processes.deaf_to_ctrl_c():
+            for command in commands:
+                started.append(subprocess.Popen(command))
+        yield codes
+    except KeyboardInterrupt:
+        _terminate(started)
+        raise
+    finally:
+        try:
+            codes += [process.wait() for process in started]
+        except KeyboardInterrupt:
+            _terminate(started)
+            raise
+
+
+def _terminate(started: list[subprocess.Popen]) -> None:
+    for process in started:
+        process.terminate()  # it gives its trial back
 
 
 @contextlib.contextmanager

@@ -156,7 +156,7 @@ def test_workers_do_not_all_sit_on_the_first_gpu(search, monkeypatch, tmp_path):
             return 0
 
     monkeypatch.setattr(search.torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(search.subprocess, "Popen", Started)
+    monkeypatch.setattr(search.trials.subprocess, "Popen", Started)
     monkeypatch.setattr(search.trials, "accounted", lambda journal, *devices: contextlib.nullcontext(started.append(devices)))
     monkeypatch.setattr(search, "work", lambda args, device: started.append(device) or [])
     switches = ["--journal", str(tmp_path / "search.journal"), "--device", "cuda", "--workers"]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...jobs import runs
-from ...system import paths, sites, workspace
+from ...system import paths, processes, sites, workspace
 from ...system.errors import UsageError
 from ...training import trials
 from ...ui import charts, tables, words
@@ -382,9 +382,12 @@ def killed(count: int = 8) -> View:
     trials.library()
     with tempfile.TemporaryDirectory() as scratch:
         journal = Path(scratch) / "search.journal"
-        both = [subprocess.Popen([sys.executable, "-c", _WORKER, str(journal), str(count)], stdin=subprocess.PIPE,
-                                 stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        both: list[subprocess.Popen] = []
         try:
+            with processes.deaf_to_ctrl_c():
+                for _ in range(2):
+                    both.append(subprocess.Popen([sys.executable, "-c", _WORKER, str(journal), str(count)],
+                                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
             for process in both:
                 process.stdout.readline()
             for process in both:
