@@ -38,6 +38,22 @@ with torch.no_grad():
 hidden = F.gelu(Copied.apply(x, self.group) @ self.up.T + self.up_bias)
 return Summed.apply(hidden @ self.down.T, self.group) + self.bias
 # <<< parallelism.forward
+# >>> parallelism.ring
+from torch.distributed.nn.functional import all_to_all_single
+
+rank, world = dist.get_rank(group), dist.get_world_size(group)
+result, total, both = 0.0, 0.0, torch.stack((k, v))
+for turn in range(world):
+    source = (rank - turn) % world
+    scores = q @ both[0].mT / math.sqrt(q.shape[-1])
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).tril((rank - source) * len(scores[0, 0])) == 0, -math.inf)
+    result, total = result + scores.exp() @ both[1], total + scores.exp().sum(-1, keepdim=True)
+    if turn < world - 1:
+        send, receive = ([2 * (other == (rank + way) % world) for other in range(world)] for way in (1, -1))
+        both = all_to_all_single(torch.empty_like(both), both, receive, send, group)
+return result / total
+# <<< parallelism.ring
 
 # right: in two passes
 # >>> parallelism.one_f_one_b
@@ -190,6 +206,16 @@ if state / own + row <= memory:
 if state / gpus + row / own <= memory:
     return "shard x tensor" if near else "pipeline x tensor"
 return "no"
+# <<< parallelism.choose
+
+# wrong: every network counts as fast · expect: the network is slow: the result is shard(.|\n)*fits: shard in nodes(.|\n)*parallelism.choose
+# >>> parallelism.choose
+state, near = 16 * parameters, min(node, gpus)
+if rows >= gpus:
+    for way, parts in (("replicate", 1), ("shard", gpus), ("shard in nodes", near)):
+        if state / parts + row <= memory:
+            return way
+return "shard x tensor" if rows * near >= gpus and state / gpus + row / near <= memory else "no"
 # <<< parallelism.choose
 
 # wrong: masked parts skipped, so that their gradients do not go round · expect: causal=True(.|\n)*the gradient of k differs(.|\n)*each part has taken part
