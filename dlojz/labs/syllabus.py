@@ -17,9 +17,10 @@ from .progress import standing
 
 START = ("day0_start", 30)  # the notebook that comes first, and its minutes
 BLOCKS = (("9:00", 90), ("10:45", 105), ("13:30", 105), ("15:30", 90))  # of a day: when each begins, and its minutes
+OWN = "questions, and what you have learned in your own script"
 LENGTHS = {"half": 2, "1": 4, "2": 8, "4": 16}  # blocks
 OVER = 5  # minutes that a break may begin late, so that it cuts no lab
-SHORT = 15  # minutes: what is left of a block is not worth beginning a lab
+SHORT = 20  # minutes: with less left before a break, no lab begins that the break would cut
 
 
 def with_needs(labs: Iterable[Lab]) -> list[Lab]:
@@ -107,29 +108,35 @@ def chosen(budget: int, among: Sequence[Lab]) -> list[Lab]:
 
 def timetable(length: str, want: str = "") -> list[Slot]:
     """Labs for this length (`LENGTHS`) in blocks of 90 and 105 min. A lab that a break cuts goes on after it. Four days keep
-    to the days of the course. What is left of a day is for the trainees' own scripts. Raises UsageError."""
+    to the days of the course. What is left of a block is for the trainees' own scripts. Raises UsageError."""
     if length not in LENGTHS:
         raise UsageError(f"there is no course of length {length!r}: choose {', '.join(LENGTHS)} (days)")
     blocks = [(place // 4 + 1, _minutes(BLOCKS[place % 4][0]), BLOCKS[place % 4][1]) for place in range(LENGTHS[length])]
-    room = sum(long for _, _, long in blocks)
-    labs = chosen(room - START[1], leads_to(want) if want else list(catalogue.labs().values()))
-    waiting = [(*START, 1), *((f"{lab.id}: {lab.title}", lab.minutes, lab.day) for lab in labs)]
+    among = leads_to(want) if want else list(catalogue.labs().values())
     by_days = length == str(max(lab.day for lab in catalogue.labs().values()))
+    budget = sum(long for _, _, long in blocks) - START[1]
+    while (found := _placed(chosen(budget, among), blocks, by_days)) is None:
+        budget -= OVER  # what is lost before breaks, found by trying
+    return found
+
+
+def _placed(labs: Iterable[Lab], blocks: Iterable[tuple[int, int, int]], by_days: bool) -> list[Slot] | None:
+    """These labs in blocks (day, when it begins, minutes). None where the blocks end before the labs do."""
+    waiting = [(*START, 1), *((f"{lab.id}: {lab.title}", lab.minutes, lab.day) for lab in labs)]
     found = []
     for day, at, left in blocks:
         while waiting and left and not (by_days and waiting[0][2] > day):
-            what, long, of = waiting.pop(0)
-            if long > left and left < SHORT:
-                waiting.insert(0, (what, long, of))
-                break
+            what, long, of = waiting[0]
+            begins = not what.endswith(" (goes on)")
             taken = long if long <= left + OVER else left
+            if begins and taken < min(long, SHORT):
+                break
             found.append(Slot(day, at, at + taken, what))
             at, left = at + taken, max(0, left - taken)
-            if long > taken:
-                waiting.insert(0, (what if what.endswith(" (goes on)") else f"{what} (goes on)", long - taken, of))
-        if left >= SHORT:
-            found.append(Slot(day, at, at + left, "questions, and what you have learned in your own script"))
-    return found
+            waiting[:1] = [(f"{what} (goes on)" if begins else what, long - taken, of)] if long > taken else []
+        if left > OVER:
+            found.append(Slot(day, at, at + left, OWN))
+    return None if waiting else found
 
 
 def syllabus(length: str, want: str = "") -> View:
@@ -144,6 +151,10 @@ def syllabus(length: str, want: str = "") -> View:
     left_out = [lab.id for lab in catalogue.labs().values() if lab not in labs]
     rows = [[f"day {slot.day}", str(slot), slot.what] for slot in slots]
     notes = [f"For later: {', '.join(left_out)}"] if left_out else []
+    whole = sum(slot.ends - slot.begins for slot in slots)
+    if sum(slot.ends - slot.begins for slot in slots if slot.what == OWN) > whole / 2:
+        notes.insert(0, f"These labs take {long(labs)} of {whole / 60:g} h: a shorter course has room for them. Without --want, "
+                        "other labs fill the time.")
     head = ["day", "time", "what"]
     return View(title, "\n".join([title, page.table(head, rows), *notes]),
                 page.headline(title) + page.table_html(head, rows) + "".join(map(page.quiet, notes)))

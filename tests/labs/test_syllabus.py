@@ -1,5 +1,6 @@
 """The course map and the timetables, as lab.toml says."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -29,6 +30,31 @@ def test_a_timetable_can_be_kept(length, want):
             taught[lab.id] = taught.get(lab.id, 0) + slot.ends - slot.begins
     assert taught and all(minutes == catalogue.lab(lab).minutes for lab, minutes in taught.items())
     assert not want or set(taught) <= {lab.id for lab in syllabus.leads_to(want)}
+    for one, other in itertools.pairwise(slots):
+        if other.what == f"{one.what} (goes on)":
+            assert one.ends - one.begins >= 20, "nothing new in the last minutes before a break"
+
+
+def test_what_a_break_would_cut_after_minutes_begins_after_it():
+    """Blocks of 90 min. After 30 min for day 0 and a lab of 45, there are 15 left, and 20 in the afternoon."""
+    labs = list(catalogue.labs().values())
+
+    def placed(*minutes):
+        some = [dataclasses.replace(lab, day=1, minutes=many) for lab, many in zip(labs, minutes, strict=False)]
+        blocks = [(1, 9 * 60, 90), (1, 11 * 60, 90)]
+        slots = syllabus._placed(some, blocks, False)
+        return slots and [(slot.begins, slot.ends, slot.what == syllabus.OWN) for slot in slots[1:]]
+
+    assert placed(45, 60) == [(570, 615, False), (615, 630, True), (660, 720, False), (720, 750, True)]
+    assert placed(40, 60) == [(570, 610, False), (610, 630, False), (660, 700, False), (700, 750, True)], "20 min are enough"
+    assert placed(45, 15) == [(570, 615, False), (615, 630, False), (660, 750, True)], "all of it fits"
+    assert placed(45, 20) == [(570, 615, False), (615, 635, False), (660, 750, True)], "the break begins 5 min late"
+    assert placed(45, 96) is None and placed(45, 95) == [(570, 615, False), (615, 630, True), (660, 755, False)]
+
+
+def test_a_course_with_more_time_than_labs_says_so():
+    assert "These labs take 6 h 30 min of 26 h: a shorter course has room" in str(syllabus.syllabus("4", "the largest model"))
+    assert "shorter course" not in str(syllabus.syllabus("4")) + str(syllabus.syllabus("1", "the largest model"))
 
 
 def test_four_days_have_all_labs_on_their_days():
