@@ -1,5 +1,6 @@
 """Site files, the site in use, time limits, default sizes."""
 
+import io
 import os
 import subprocess
 import sys
@@ -127,12 +128,40 @@ def test_wrong_files_are_refused_with_the_line(line, new, expected):
     assert expected in str(caught.value) and str(caught.value).startswith("mine.toml") and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("terminal, answers", [(True, False), (True, True), (False, False)])
+def test_a_terminal_is_told_that_slurm_has_not_answered_yet(here, monkeypatch, capsys, terminal, answers):
+    """The command waits for a file that exists once the line is there, or (not in a terminal) for half a second."""
+    class Stream(io.StringIO):
+        def isatty(self):
+            return terminal
+
+        def write(self, text):
+            (here / "told").touch()
+            return super().write(text)
+
+    wait = "while [ ! -e told ]; do /bin/sleep 0.01; done; " if terminal else "/bin/sleep 0.5; "
+    program(here, "sinfo", f"{'' if answers else wait}echo 'gpu*|up|1:00:00|8|gpu:2'")
+    monkeypatch.setattr(sites, "QUIET", 60 if answers else 0.1)
+    monkeypatch.setattr(sys, "stderr", Stream())
+    assert sites.discovered()["gpu"].gpus_per_node == 2
+    line = "Waiting for sinfo, 30 s at most: Slurm's controller has not answered yet\n"
+    assert sys.stderr.getvalue() == (line if terminal and not answers else "")
+
+
 def test_the_site_in_use_and_why(here, monkeypatch):
     assert (sites.current().name, sites.choose()[1]) == ("laptop", "detected: there is no sbatch command here")
     program(here, "sbatch", "echo 'fatal: Could not establish a configuration source' >&2; exit 1")
     assert sites.choose() == ("laptop", "detected: there is an sbatch command here, but no cluster that it belongs to")
     program(here, "sbatch", "true")
     assert (sites.choose()) == ("slurm", "detected: there is an sbatch command here")
+    monkeypatch.setenv("SLURM_CONF", str(here / "slurm.conf"))  # sbatch itself would try for a minute to read it
+    assert sites.choose() == ("laptop", "detected: there is an sbatch command here, but SLURM_CONF names "
+                                        f"{here / 'slurm.conf'}, which does not exist")
+    monkeypatch.setenv("SLURM_CONF_SERVER", "controller")
+    assert sites.choose()[0] == "slurm", "that may be asked in place of the file"
+    monkeypatch.delenv("SLURM_CONF_SERVER")
+    (here / "slurm.conf").touch()
+    assert sites.choose()[0] == "slurm"
     monkeypatch.setattr(sites.socket, "gethostname", lambda: "jean-zay3")
     assert (sites.choose()) == ("jean-zay", "detected: this machine is called jean-zay3")
     (here / "workspace.toml").write_text('site = "snellius"\n')

@@ -7,6 +7,7 @@ workspace.toml names, else a detected one. The kit's own files are in ``slurm/si
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fnmatch
 import functools
@@ -15,15 +16,17 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
+import threading
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import paths, suggest, workspace
 from .errors import UsageError
 from .machine import cores_allowed
-from .shown import shown
+from .shown import say, shown
 
 # --- time limits ---------------------------------------------------------------------------------------------------------
 
@@ -384,8 +387,8 @@ def for_workspace() -> str:
 def _detected() -> tuple[str, str]:
     if not shutil.which("sbatch"):
         return "laptop", "detected: there is no sbatch command here"
-    if not _slurm_is_set_up():
-        return "laptop", "detected: there is an sbatch command here, but no cluster that it belongs to"
+    if why := _no_cluster():
+        return "laptop", f"detected: there is an sbatch command here, but {why}"
     host = socket.gethostname()
     for name in available():
         try:
@@ -397,12 +400,19 @@ def _detected() -> tuple[str, str]:
     return "slurm", "detected: there is an sbatch command here"
 
 
-def _slurm_is_set_up() -> bool:
-    """Slurm's commands may be installed on a machine that is part of no cluster; each of them then refuses at once."""
+def _no_cluster() -> str:
+    """Why Slurm's commands belong to no cluster, which they may be installed without; empty where they may. Each of them then
+    refuses at once, and they alone know where they look: a slurm.conf at a place named by their build, then a server found by
+    DNS. What is told from here is a file that was named and is missing, since they would try for a minute to read it."""
+    named = os.environ.get("SLURM_CONF")
+    if named and not os.path.exists(named) and not os.environ.get("SLURM_CONF_SERVER"):
+        return f"SLURM_CONF names {named}, which does not exist"
     try:
-        return subprocess.run(["sbatch", "--version"], capture_output=True, timeout=10, check=False).returncode == 0
+        with _told("sbatch", 10):
+            done = subprocess.run(["sbatch", "--version"], capture_output=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return True  # something is there: let whoever uses it say what is wrong
+        return ""  # something is there: let whoever uses it say what is wrong
+    return "no cluster that it belongs to" if done.returncode else ""
 
 
 def current() -> Site:
@@ -464,6 +474,7 @@ def table() -> str:
 
 # --- sinfo ---------------------------------------------------------------------------------------------------------------
 
+QUIET = 0.5  # seconds
 SINFO = ("sinfo", "-h", "-o", "%P|%a|%l|%c|%G")
 
 
@@ -483,13 +494,29 @@ def own_queue() -> str:
     return f'to use this machine\'s own queue instead, write site = "laptop" into {file}'
 
 
+@contextlib.contextmanager
+def _told(command: str, limit: int) -> Iterator[None]:
+    """A terminal is told what this process waits for, when it has waited for `QUIET` seconds: Slurm's commands try for a while to
+    reach a controller that is away."""
+    line = f"Waiting for {command}, {limit} s at most: Slurm's controller has not answered yet"
+    timer = threading.Timer(QUIET, say, [line], {"file": sys.stderr})
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 @functools.lru_cache(maxsize=4)
 def discovered(cluster: str = "") -> dict[str, Partition]:
     """What sinfo says of this cluster's partitions. The default partition comes first. Raises UsageError."""
     command = [*SINFO, *([f"--clusters={cluster}"] if cluster else [])]
     try:
-        said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=30,
-                              check=False)
+        with _told("sinfo", 30):
+            said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=30,
+                                  check=False)
     except FileNotFoundError:
         raise UsageError("there is no sinfo command here: use another site than slurm, see `dlojz sites`") from None
     except OSError as error:
