@@ -30,8 +30,8 @@ def test_several_are_in_order_of_nearness():
 
 
 @pytest.mark.parametrize("command, said", [
-    ("chek gpu", "dlojz: argument VERB: there is no 'chek': did you mean 'check'? There is workspace, edit, "),
-    ("zzz", "dlojz: argument VERB: there is no 'zzz': There is workspace, edit, "),
+    ("chek gpu", "dlojz: argument VERB: there is no 'chek': did you mean 'check'? Choose from workspace, edit, "),
+    ("zzz", "dlojz: argument VERB: there is no 'zzz': Choose from workspace, edit, "),
     ("hint --stp 1 gpu", "dlojz hint: unrecognized arguments: --stp gpu: did you mean '--step'? See dlojz hint --help\n"),
     ("sites --zzz", "dlojz sites: unrecognized arguments: --zzz; see dlojz sites --help\n"),
     ("submit --nme x -- train.py", "dlojz submit: unrecognized arguments: --nme: did you mean '--name'? See dlojz submit --help"),
@@ -49,7 +49,7 @@ def test_a_verbs_arguments(capsys, command, said):
 @pytest.mark.parametrize("arguments, said", [
     ("--bath-size 3", "unrecognized arguments: --bath-size 3: did you mean '--batch-size'? See train.py --help\n"),
     ("--zzz=3", "unrecognized arguments: --zzz=3; see train.py --help\n"),
-    ("--optimizer adm", "argument --optimizer: there is no 'adm': did you mean 'adamw'? There is sgd, adamw; see ")])
+    ("--optimizer adm", "argument --optimizer: there is no 'adm': did you mean 'adamw'? Choose from sgd, adamw; see ")])
 def test_a_scripts_switches(capsys, arguments, said):
     parser = Parser(prog="train.py", allow_abbrev=False)
     parser.add_argument("--batch-size", type=int)

@@ -34,13 +34,13 @@ def reference(name: str, on: str = "") -> Run | list[Run]:
     UsageError where there is no such run."""
     cards = recorded()
     if on and on.lower() not in cards:
-        raise UsageError(f"no runs are recorded on {on!r}: {suggest.hint(on, cards)}There is {', '.join(cards) or 'no card'}")
+        raise UsageError(f"no runs are recorded on {on!r}: {suggest.hint(on, cards)}Choose from {', '.join(cards)}")
     found = [names for card, names in cards.items() if on.lower() in ("", card)]
     runs = next((names[name] for names in found if name in names), None)
     if runs is None:
         known = list(dict.fromkeys(each for names in found for each in names))
         raise UsageError(f"no run {name!r} is recorded{f' on {on}' if on else ''}: {suggest.hint(name, known)}"
-                         f"There is {', '.join(known) or 'none'}")
+                         f"Choose from {', '.join(known)}")
     return read(runs[0]) if len(runs) == 1 else [read(file) for file in runs]
 
 

@@ -48,6 +48,9 @@ class Run:
     asked: str = ""
     recorded: str = ""
 
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.state}"
+
     @cached_property
     def numbers(self) -> dict:
         return summary.numbers(self.record)

@@ -95,7 +95,7 @@ def checked_command(text: str, workspace: Path, cwd: Path | None = None, find_mo
             switches.refuse(argv[1:], sources(script))
             return Command((str(shown), *argv[1:]), script)
     scripts = sorted(file.name for file in workspace.glob("*.py"))
-    there = f": {suggest.hint(argv[0], scripts)}There is {', '.join(scripts[:8])}" if scripts else ""
+    there = f": {suggest.hint(argv[0], scripts)}Choose from {', '.join(scripts[:8])}" if scripts else ""
     raise UsageError(f"there is no script {_short(argv[0])!r} in {workspace}{there}")
 
 

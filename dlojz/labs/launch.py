@@ -48,7 +48,7 @@ def labs_of(what: str) -> list[Lab]:
         return [lab for lab in catalogue.labs().values() if lab.day == int(match[1])]
     known = [*(f"day{day}" for day in days), *catalogue.labs()]
     if what not in known:
-        raise UsageError(f"there is no day or lab {what!r}: {suggest.hint(what, known)}There are {', '.join(known)}")
+        raise UsageError(f"there is no day or lab {what!r}: {suggest.hint(what, known)}Choose from {', '.join(known)}")
     return notebooks.labs_in(catalogue.lab(what))
 
 

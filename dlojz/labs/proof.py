@@ -197,7 +197,7 @@ def facts(kinds: Collection[str] = ()) -> list[str]:
 
     known_, compared = observe.documented(), observe.compared()
     if unknown := next((kind for kind in kinds if kind not in known_), ""):
-        raise UsageError(f"no fact is called {unknown!r}: {suggest.hint(unknown, known_)}There is {', '.join(known_)}")
+        raise UsageError(f"no fact is called {unknown!r}: {suggest.hint(unknown, known_)}Choose from {', '.join(known_)}")
     paragraphs = []
     for kind in kinds or known_:
         keys = ", ".join(key.replace("~", "") for key in compared.get(kind, ()))

@@ -37,7 +37,7 @@ class Quiz:
             if not self.questions:
                 known = [question.id for question in questions.read(lab)]
                 raise UsageError(f"the quiz of {lab.id} has no question {only!r}: {suggest.hint(only, known)}"
-                                 f"There are {', '.join(known)}")
+                                 f"Choose from {', '.join(known)}")
         self.tries: dict[str, tuple[Answer, ...]] = questions.answers(events.read(here), lab, self.questions)
 
     def answer(self, question: str, *answer) -> messages.Shown:
@@ -49,7 +49,7 @@ class Quiz:
         asked = next((each for each in self.questions if each.id == named), None)
         if asked is None:
             known = [each.id for each in self.questions]
-            raise UsageError(f"there is no question {question!r}: {suggest.hint(question, known)}There are {', '.join(known)}")
+            raise UsageError(f"there is no question {question!r}: {suggest.hint(question, known)}Choose from {', '.join(known)}")
         given = asked.given(answer[0] if len(answer) == 1 else list(answer))
         right = asked.right(given)
         lost = events.note(self.here, "quiz", self.lab.id, question=asked.id, answer=given, right=right)

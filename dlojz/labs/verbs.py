@@ -121,7 +121,7 @@ def target(name: str) -> Target:
         lab = catalogue.lab(name.split(".")[0])
         if name not in lab.fences:
             guess = suggest.hint(name, lab.fences)
-            raise UsageError(f"the lab {lab.id} has no fence {name!r}: {guess}There are {', '.join(lab.fences)}")
+            raise UsageError(f"the lab {lab.id} has no fence {name!r}: {guess}Choose from {', '.join(lab.fences)}")
         return Target(lab, here, (name,))
     lab = catalogue.lab(name)
     return Target(lab, here, tuple(lab.fences))

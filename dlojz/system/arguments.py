@@ -37,4 +37,4 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             known = [str(each) for each in action.choices]
             guess = suggest.hint(value, known)
-            raise argparse.ArgumentError(action, f"there is no {value!r}: {guess}There is {', '.join(known)}")
+            raise argparse.ArgumentError(action, f"there is no {value!r}: {guess}Choose from {', '.join(known)}")

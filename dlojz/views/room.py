@@ -123,10 +123,14 @@ class _Live:
 
 
 def follow(folder: str | Path, file: str) -> None:
-    """Write the room as a page that reloads itself, again and again, until interrupted. Raises UsageError."""
+    """Write the page of the room, which reloads itself, until interrupted. Raises UsageError where it cannot be written."""
     while True:
-        save(room(folder), file)
         time.sleep(EVERY)
+        try:
+            view = room(folder)
+        except UsageError:  # a folder that went away comes back
+            continue
+        save(view, file)
 
 
 def save(view: View, file: str, reload: bool = True) -> Path:

@@ -251,8 +251,8 @@ def test_what_a_check_says_of_an_answer_is_judged():
     (["lab", "test", "apm"], "there is no lab 'apm': did you mean 'amp'"), (["lab", "sync", "apm"], "there is no lab 'apm'"),
     (["lab", "test", "apm", "--only", "notebook"], "there is no lab 'apm'"),
     (["lab", "test", "gpu", "--answer", "mine"], "no answer of gpu has 'mine' in its first line: there is `right: "),
-    (["lab", "facts", "los"], "no fact is called 'los': did you mean 'loss'? There is batch, "),
-    (["lab", "test", "amp", "--only", "all"], "There is files, check, notebook"), (["lab"], "new|sync|test"),
+    (["lab", "facts", "los"], "no fact is called 'los': did you mean 'loss'? Choose from batch, "),
+    (["lab", "test", "amp", "--only", "all"], "Choose from files, check, notebook"), (["lab"], "new|sync|test"),
     (["lab", "new", "x", "--function", "--script"], "not allowed with"),
 ])
 def test_bad_usage_has_the_exit_code_2(kit, words, said):

@@ -409,7 +409,7 @@ def test_what_is_no_name_is_shown_as_it_was_given(here, name):
 
 
 def test_an_unknown_fence_is_told_which_there_are(here):
-    with pytest.raises(UsageError, match=r"no fence 'amp.fwd': did you mean 'amp.forward'\? There are amp.dtype, amp.forward"):
+    with pytest.raises(UsageError, match=r"no fence 'amp.fwd': did you mean 'amp.forward'\? Choose from amp.dtype, amp.forward"):
         verbs.diff("amp.fwd")
 
 

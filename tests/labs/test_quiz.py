@@ -93,7 +93,7 @@ def test_a_page_without_widgets_says_the_call_as_text_does(here):
 
 def test_one_question_of_a_quiz(here):
     assert repr(quiz.quiz("amp", "clip")).count("[") == 1
-    with pytest.raises(UsageError, match=r"the quiz of amp has no question 'nothing': There are range, scale"):
+    with pytest.raises(UsageError, match=r"the quiz of amp has no question 'nothing': Choose from range, scale"):
         quiz.quiz("amp", "nothing")
 
 
@@ -197,7 +197,7 @@ def test_the_quiz_in_a_shell(here, capsys):
         [("range", False), ("range", True), ("scale", True)]
     capsys.readouterr()
     assert cli.main(["quiz", "amp", "scale", "lots"]) == 2 and "'lots' is not a number" in capsys.readouterr().err
-    assert cli.main(["quiz", "amp", "nothing", "a"]) == 2 and "There are range, scale" in capsys.readouterr().err
+    assert cli.main(["quiz", "amp", "nothing", "a"]) == 2 and "Choose from range, scale" in capsys.readouterr().err
 
 
 def test_a_prediction_in_a_shell(here, capsys):

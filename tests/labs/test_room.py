@@ -220,3 +220,13 @@ def test_a_page_that_reloads_itself(shared, here, capsys):
     page = module.save(views.room(shared), str(here / "room.html")).read_text()
     assert page.count('<meta http-equiv="refresh" content="15">') == 1 and "green otter" in page
     assert cli.main(["room", "/nowhere at all"]) == 2 and "mkdir -m 1777" in capsys.readouterr().err
+
+
+def test_a_page_outlives_a_shared_folder_that_is_gone_for_a_while(shared, here, capsys, monkeypatch):
+    module, hidden, page = sys.modules["dlojz.views.room"], shared.with_name("hidden"), here / "room.html"
+    turns = iter([lambda: shared.rename(hidden), lambda: hidden.rename(shared),
+                  lambda: (shared / "0123456789ab.json").write_text(json.dumps(GOOD)), None])
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: next(turns)())
+    with pytest.raises(TypeError, match="NoneType"):  # the end of the turns
+        cli.main(["room", str(shared), "--html", str(page)])
+    assert "green otter" in page.read_text()

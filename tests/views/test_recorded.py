@@ -33,6 +33,7 @@ def test_a_run_says_where_it_was_recorded(kept):
     assert reference("gpu").name == "gpu (recorded on EPYC)", "of the first card that has it"
     amp = reference("amp")
     assert amp.name == "amp (recorded on NVIDIA H200)" and amp.state == "COMPLETED" and amp.recorded == "h200"
+    assert repr([amp]) == "[amp (recorded on NVIDIA H200): COMPLETED]", "as the last line of a cell shows it"
     assert amp.name in str(views.dashboard(amp, against=reference("gpu", on="H200")))
     assert "2.00x" in str(views.dashboard(amp, against=reference("gpu", on="H200")))
     assert [run.name.split()[0] for run in reference("sweep")] == ["sweep-1", "sweep-2", "sweep-10"]
@@ -41,7 +42,8 @@ def test_a_run_says_where_it_was_recorded(kept):
 
 
 @pytest.mark.parametrize("asked, said", [
-    (("amb",), "no run 'amb' is recorded: did you mean 'amp'"), (("amp", "cpu"), "no run 'amp' is recorded on cpu: There is gpu"),
+    (("amb",), "no run 'amb' is recorded: did you mean 'amp'"),
+    (("amp", "cpu"), "no run 'amp' is recorded on cpu: Choose from gpu"),
     (("amp", "h20"), "no runs are recorded on 'h20': did you mean 'h200'")])
 def test_what_was_not_recorded(kept, asked, said):
     with pytest.raises(UsageError, match=said):
