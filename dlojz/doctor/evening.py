@@ -63,7 +63,7 @@ def as_page(report: Report, what: str) -> page.View:
 
 
 def say_plan(plan: launch.Plan) -> Iterator[Finding]:
-    cost = f", about {plan.minutes:g} GPU-minutes for each trainee who runs them" if plan.most else ""
+    cost = f", about {words.gpu_minutes(plan.minutes)} for each trainee who runs them" if plan.most else ""
     yield fine("Runs", f"{words.counted(len(plan.requests), 'run')} in {words.counted(len(plan.labs), 'lab')}{cost}")
     for line in plan.problems:
         yield broken("Runs", line, "Change the site's file, or tell the room which cell to leave out.")

@@ -236,8 +236,8 @@ class Plan:
                 for each in self.requests]
         said = [page.table(["run", "GPUs", "processes", "limit", "command"], rows)] if rows else []
         site = self.requests[0].site if self.requests else ""
-        cost = f", about {self.minutes:g} GPU-minutes in all, {self.most:,.0f} if each took its whole time limit" if self.most \
-            else ", on no GPU"
+        in_all = f", about {words.gpu_minutes(self.minutes)} in all, {self.most:,.0f} if each took its whole time limit"
+        cost = in_all if self.most else ", on no GPU"
         said += [f"{words.counted(len(self.requests), 'run')}{f' for the site {site}' if site else ''}{cost}"]
         return "\n".join([*said, *self.problems])
 

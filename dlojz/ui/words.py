@@ -104,6 +104,10 @@ def counted(count: int, word: str, plural: str = "") -> str:
     return f"{count:,} {word if count == 1 else plural or word + 's'}"
 
 
+def gpu_minutes(minutes: float) -> str:
+    return f"{minutes:g} GPU-minute{'' if minutes == 1 else 's'}"
+
+
 def precision(args: dict, unwritten: set[str] | frozenset = frozenset()) -> str:
     """The format that products are computed in, as far as the switches and the fences that are written say. A script
     of one's own may have none that says it."""

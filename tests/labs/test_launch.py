@@ -16,6 +16,7 @@ from dlojz.jobs.job import load
 from dlojz.labs import catalogue, launch, notebooks, workspace
 from dlojz.system import sites
 from dlojz.system.errors import UsageError
+from dlojz.ui import words
 
 CELLS = """
 from dlojz import check, submit, views
@@ -95,6 +96,7 @@ def test_a_day_as_it_would_be_submitted(here, monkeypatch, capsys):
     minutes, count = sum(lab.gpu_minutes for lab in labs), len(said.splitlines()) - 2
     assert f"{count} runs for the site jean-zay, about {minutes:g} GPU-minutes in all, {count * 20} if each" in said
     assert not list((here / "runs").iterdir()) and sites.current().name == "laptop"
+    assert [words.gpu_minutes(count) for count in (0.5, 1, 3.0)] == ["0.5 GPU-minutes", "1 GPU-minute", "3 GPU-minutes"]
 
 
 def test_all_is_submitted_each_when_it_can_be(given, capsys):
