@@ -401,7 +401,8 @@ def lab_course(args) -> int:
     except ImportError:
         raise UsageError("notebooks are executed with nbclient, which is not installed: pip install 'dlojz[dev]'") from None
     except KeyboardInterrupt:  # what was proved is not lost
-        say(proof.course_table(found))
+        say(f"{proof.course_table(found)}\nInterrupted: the table has only what was proved by then" if found else
+            "Interrupted before the first lab was proved")
         raise
     say(proof.course_table(found))
     return 1 if any(one.faults for one in found) else 0

@@ -53,3 +53,18 @@ def test_a_part_of_it(tried, capsys):
     assert cli.main(["lab", "course", "gpu", "--only", "notebook", "--site", "test-cluster", "--within", "/shared"]) == 0
     assert tried == [("day1_1_gpu.ipynb", "solved", "test-cluster", "/shared")] and "nothing is wrong" in capsys.readouterr().out
     assert cli.main(["lab", "course", "gpo"]) == 2 and "did you mean 'gpu'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_what_was_interrupted_is_not_said_to_be_right(tried, monkeypatch, capsys, done):
+    def executed(file, *_, **__):
+        if ("gpu" in file and not done) or "amp" in file:
+            raise KeyboardInterrupt
+        return ""
+
+    monkeypatch.setattr(proof, "executed", executed)
+    assert cli.main(["lab", "course", "gpu", "amp", "--only", "notebook"]) == 130
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1] == ("Interrupted: the table has only what was proved by then" if done else
+                                    "Interrupted before the first lab was proved")
+    assert ("nothing is wrong" in out) == bool(done) and list(rows(out) if done else []) == ["gpu"] * done
