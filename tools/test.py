@@ -29,6 +29,8 @@ def main(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--all"]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # processes whose parents have ended become our children
+    # More threads than cores, in many processes: one that waits for another must not keep the core that the other needs.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     codes, running = [], []
     signal.signal(signal.SIGINT, lambda *_: None)  # a terminal sends it to all of us: wait until they have tidied up
     signal.signal(signal.SIGTERM, lambda *_: [os.kill(pid, signal.SIGINT) for pid in running])
