@@ -442,14 +442,10 @@ def report(args) -> int:
 
 
 def audit(args) -> int:
-    from .labs.audit import audit, refuse_misplaced
+    from .labs.audit import audit, own_command
 
-    command = args.command[1:] if args.command[:1] == ["--"] else args.command
-    if not command:
-        raise UsageError("name a script, such as: dlojz audit train.py --epochs 1")
-    if args.command[:1] != ["--"]:
-        refuse_misplaced("audit", command)
-    found = audit(command[0], command[1:], args.updates, args.seconds, args.ranks, args.pretend)
+    script, *arguments = own_command("audit", args.command)
+    found = audit(script, arguments, args.updates, args.seconds, args.ranks, args.pretend)
     if args.html:
         say(f"The audit is {found.view().save(args.html)}")
     else:
@@ -458,44 +454,15 @@ def audit(args) -> int:
 
 
 def trace(args) -> int:
-    import contextlib
-    import math
-    import os
-    import subprocess
-    from pathlib import Path
-
-    from .labs.audit import refuse_misplaced
-    from .labs.audit.ranks import places, wait
-    from .system import paths, processes
-    from .training import distributed, records, tracing
+    from .labs.audit import own_command
+    from .labs.audit.traced import traced
+    from .training.tracing import NAME
     from .views import trace
 
-    command = args.command[1:] if args.command[:1] == ["--"] else args.command
-    if not command:
-        raise UsageError("name a script, such as: dlojz trace train.py --epochs 1")
-    if args.command[:1] != ["--"]:
-        refuse_misplaced("trace", command)
-    if not Path(command[0]).is_file():
-        raise UsageError(f"there is no script {command[0]}")
-    here = distributed.processes()  # in a job, several processes may do all of this
-    if here.world_size > 1 and (args.ranks > 1 or "DLOJZ_RUN" not in os.environ):
-        raise UsageError("several processes are started by dlojz trace --ranks 2 SCRIPT, or as a job: "
-                         "dlojz submit --processes 2 -- dlojz trace SCRIPT")
-    with places(args.ranks) as several:
-        folder = records.run_folder(None, f"trace-{Path(command[0]).stem}")
-        asked = [sys.executable, "-m", tracing.__name__, f"--updates={args.updates}", f"--skip={args.skip}", f"--folder={folder}",
-                 *command]
-        environment = os.environ | {"PYTHONPATH": paths.python_path(), "DLOJZ_RUN": str(folder)}
-        with processes.deaf_to_ctrl_c():  # until the script begins
-            started = [subprocess.Popen(asked, env=environment | place, start_new_session=args.ranks > 1) for place in several]
-        try:
-            _, code = wait(started, math.inf)
-        finally:
-            with contextlib.suppress(OSError):  # in it is the trace, or what the script wrote
-                folder.rmdir()
-    if here.is_main and (folder / tracing.NAME).exists():
-        say(f"{trace(folder)}\nThe trace is {folder / tracing.NAME}")
-    return code if code >= 0 else 128 - code
+    folder, code = traced(own_command("trace", args.command), args.updates, args.skip, args.ranks)
+    if folder is not None:
+        say(f"{trace(folder)}\nThe trace is {folder / NAME}")
+    return code
 
 
 def doctor(args) -> int:

@@ -16,7 +16,7 @@ from patience import LIMIT, patient
 
 from dlojz import Recorder, callbacks, cli, views
 from dlojz.jobs import script
-from dlojz.labs.audit import ranks
+from dlojz.labs.audit import traced as traced_script
 from dlojz.system import processes, sites
 from dlojz.system.errors import UsageError
 from dlojz.training import recorder, records, tracing
@@ -218,10 +218,10 @@ def test_a_trace_that_cannot_be_leaves_no_folder(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=r"put it before: dlojz trace --updates"):
         asked.run(asked)
     monkeypatch.setattr(subprocess, "Popen", lambda *asked, **_: None)
-    monkeypatch.setattr(ranks, "wait", lambda started, until: (0, 2))
+    monkeypatch.setattr(traced_script, "wait", lambda started, until: (0, 2))
     assert cli.main(["trace", "mine.py"]) == 2 and not list((tmp_path / "runs").iterdir())
     assert cli.main(["trace", "--ranks", "2", "nothing.py"]) == 2 and not list((tmp_path / "runs").iterdir())
-    monkeypatch.setattr(ranks, "wait", mock.Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(traced_script, "wait", mock.Mock(side_effect=KeyboardInterrupt))
     assert cli.main(["trace", "mine.py"]) == 130 and not list((tmp_path / "runs").iterdir())
 
 

@@ -8,6 +8,7 @@ import importlib.util
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from patience import LIMIT, patient
 
 from dlojz import cli
 from dlojz.labs import audit, catalogue, notebooks
-from dlojz.labs.audit import child, folder, judge, right, sheet
+from dlojz.labs.audit import child, folder, judge, ranks, right, sheet
 from dlojz.labs.audit.judge import NOT_APPLICABLE, NOT_USED, UNSEEN, USED, WRONG
 from dlojz.labs.audit.seen import Seen
 from dlojz.labs.probe.facts import Event
@@ -32,10 +33,11 @@ FINE = {"gradients cleared once per update": USED, "losses kept without their gr
 RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
     "classify.py": {"validation without gradients": USED, "train mode in training": USED, "schedule after the update": USED,
                     "no decay of norms and biases": NOT_USED, "loader workers": NOT_APPLICABLE},
-    "scaled.py": {"validation without gradients": UNSEEN, "clipping after unscaling": USED, "schedule after the update": USED,
-                  "backward pass outside of autocast": USED, "another order in each epoch": USED, "mixed precision": USED,
-                  "no decay of norms and biases": USED, "fused optimizer": USED, "loader workers": USED,
-                  "channels-last": NOT_APPLICABLE},
+    "scaled.py": {"validation without gradients": UNSEEN, "train mode in training": UNSEEN, "mixed precision": USED,
+                  "random numbers of its own for each worker": USED, "clipping after unscaling": USED,
+                  "schedule after the update": USED, "backward pass outside of autocast": USED,
+                  "another order in each epoch": USED, "no decay of norms and biases": USED, "fused optimizer": USED,
+                  "loader workers": USED, "channels-last": NOT_APPLICABLE},
     "adversarial.py": {"validation without gradients": UNSEEN, "train mode in training": USED,
                        "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE,
                        "pinned memory, asynchronous copies": NOT_APPLICABLE},
@@ -124,15 +126,15 @@ def ran(script: Path, monkeypatch, tmp_path, *arguments: str) -> audit.Audit:
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
-    ranks = RANKS.get(script.name, 1)
-    return audit.audit(script, arguments, seconds=patient(60), ranks=ranks, pretend=ranks > 1)
+    several = RANKS.get(script.name, 1)
+    return audit.audit(script, arguments, seconds=patient(60), ranks=several, pretend=several > 1)
 
 
 def expected(script: str) -> dict:
     return {name: UNSEEN if name in GPU_ONLY else NOT_APPLICABLE for name in judge.TECHNIQUES} | FINE | RIGHT[script]
 
 
-@pytest.mark.parametrize("script", [name for name in RIGHT if name != "classify.py"])
+@pytest.mark.parametrize("script", [name for name in RIGHT if name != "scaled.py"])
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the verdicts are those of a machine without a GPU")
 def test_right_scripts(script, monkeypatch, tmp_path):
     if script in NEEDS and importlib.util.find_spec(NEEDS[script]) is None:
@@ -166,9 +168,10 @@ def test_planted_faults(fault, monkeypatch, tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the verdicts are those of a machine without a GPU")
 def test_losses_are_the_same_to_the_last_bit(monkeypatch, tmp_path):
-    script, (alone, watched) = SCRIPTS / "classify.py", (tmp_path / "alone.txt", tmp_path / "watched.txt")
+    """With dropout, noise from a worker, autocast in bfloat16 and a scaler."""
+    script, (alone, watched) = SCRIPTS / "scaled.py", (tmp_path / "alone.txt", tmp_path / "watched.txt")
     found = ran(script, monkeypatch, tmp_path, str(watched))
-    assert {one.technique: one.verdict for one in found.findings} == expected("classify.py"), found.view().text
+    assert {one.technique: one.verdict for one in found.findings} == expected("scaled.py"), found.view().text
     assert found.code == 0 and not list((tmp_path / "work").iterdir())
     subprocess.run([sys.executable, script, alone], check=True, timeout=LIMIT, cwd=tmp_path)
     ours, theirs = watched.read_text().split(), alone.read_text().split()
@@ -256,19 +259,35 @@ def test_what_fusing_brought_adamw_is_not_said_of_another_optimizer(optimizer, b
     assert one.verdict == NOT_USED and bool(one.brings) == beside
 
 
-def test_a_mean_is_judged_also_where_validation_builds_graphs():
+@pytest.mark.parametrize("stays", [False, True])
+def test_validation_is_judged_also_where_it_builds_graphs(stays):
+    """``stays``: the model stays in eval mode, and it is the loader that tells a validation from the training."""
     def event(what, **facts):
-        return Event(what=what, kind="Net", frozen=0, parameters={"float32": 4}, **facts)
+        return Event(what=what, kind="Net", frozen=0, parameters={"float32": 4}, settings={}, **facts)
+
+    def fed(loader, training, value, count):
+        return [event("batch.indices", loader=loader), event("model", training=training, grad=True),
+                event("loss", training=True, value=value, target={"shape": [count]})]
 
     events = []
-    for _ in range(2):
-        events += [event("model", training=True, grad=True), event("backward"), event("passed")] * 3
-        for value, count in ((1.0, 30), (4.0, 10)):
-            events += [event("model", training=False, grad=True),
-                       event("loss", training=True, value=value, target={"shape": [count]})]
-        events.append(event("printed", numbers=["2.5000"]))
+    for epoch in range(2):
+        for _ in range(3):
+            events += [*fed(0, epoch == 0 or not stays, 9.0, 30), event("backward"), event("passed")]
+        events += fed(1, False, 1.0, 30) + fed(1, False, 4.0, 10) + [event("printed", numbers=["2.5000"])]
+    assert right.validates(Seen(events))[:1] == (WRONG,)
     verdict, said, _ = right.means(Seen(events))
     assert verdict == WRONG and "Over the samples it is 1.7500" in said
+
+
+def test_passes_in_eval_mode_that_two_loaders_feed_one_update_are_no_validation():
+    """Pairs of batches of either loader, and one backward pass through all of them."""
+    facts = {"kind": "Net", "frozen": 0, "parameters": {"float32": 4}, "settings": {}}
+    fed = [Event(what="model", training=False, grad=True, **facts)] * 2
+    events = [Event(what="model", training=True, grad=True, **facts), Event(what="backward"), Event(what="passed")]
+    for _ in range(6):
+        events += [Event(what="batch.indices", loader=0), *fed, Event(what="batch.indices", loader=1), *fed,
+                   Event(what="backward"), Event(what="passed")]
+    assert right.validates(Seen(events))[0] == UNSEEN
 
 
 def test_random_numbers_that_a_data_set_holds_are_made_anew_there():
@@ -289,6 +308,50 @@ def test_what_keeps_graphs_is_named_with_the_line_that_fills_it(tmp_path):
     assert [child.filled(str(script), name) for name in ("kept", "net.seen", "total", "other")] == [3, 4, 5, None]
 
 
+@pytest.fixture
+def facts(tmp_path):
+    """The log of an audit of project/tools/a.py, started in project."""
+    (tmp_path / "project" / "tools").mkdir(parents=True)
+    return child.Facts(str(tmp_path / "facts.jsonl"), str(tmp_path / "project" / "tools" / "a.py"), str(tmp_path / "stands_in"),
+                       str(tmp_path / "project"))
+
+
+def test_packages_of_a_script_are_its_own_and_installed_ones_are_not(facts, tmp_path):
+    own = {"project/tools/a.py": "a.py", "project/tools/nets/deep/vit.py": "nets/deep/vit.py", "project/lib/engine.py":
+           "../lib/engine.py", "stands_in/lib/engine.py": "../lib/engine.py"}
+    for file, name in own.items():
+        assert facts.is_own(str(tmp_path / file)) and facts.name(str(tmp_path / file)) == name
+    for file in ("elsewhere/b.py", "project/.venv/lib/c.py", "project/env/site-packages/d.py", "project/<frozen e>"):
+        assert not facts.is_own(str(tmp_path / file))
+    assert not any(map(facts.is_own, (torch.__file__, audit.__file__, os.__file__, pytest.__file__)))
+
+
+def test_what_a_module_of_the_script_keeps_is_found_when_a_library_holds_it(facts, tmp_path, monkeypatch):
+    script = tmp_path / "project" / "tools" / "net.py"
+    script.write_text("import torch\n\n\nclass Net(torch.nn.Module):\n    def keep(self, loss):\n"
+                      "        self.seen.append(loss)\n")
+    spec = importlib.util.spec_from_file_location("kept_by_a_net", script)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "kept_by_a_net", module)
+    spec.loader.exec_module(module)
+    net, weight = module.Net(), torch.ones(2, requires_grad=True)
+    net.seen = []
+    for number in range(3):
+        loss = (weight * number).sum()
+        loss.grad_fn.metadata["dlojz"] = child.Mark()
+        net.keep(loss)
+    watch = child.Watch(facts, 12, None)
+    assert watch.keeper() == {"name": "Net.seen", "file": "net.py", "line": 6}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_time_limit_and_a_closed_terminal_end_it_as_an_exit_that_cleans_up(number):
+    before = signal.getsignal(number)
+    with pytest.raises(SystemExit) as ended, ranks.places(1):
+        signal.raise_signal(number)
+    assert ended.value.code == 128 + number and signal.getsignal(number) == before
+
+
 def test_a_text_in_place_of_an_exit_code_is_said(capsys):
     codes = [tracing.exit_code(SystemExit(code)) for code in (None, 0, 3, "no data")]
     assert codes == [0, 0, 3, 1] and capsys.readouterr().err == "no data\n"
@@ -296,7 +359,7 @@ def test_a_text_in_place_of_an_exit_code_is_said(capsys):
 
 ENDS = {
     "arguments": ("import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('data')\nparser.parse_args()",
-                  "It needs arguments"),
+                  "It needs other arguments"),
     "network": ("import urllib.error\nraise urllib.error.URLError('no host')", "It needs a network"),
     "data": ("open('images.bin')", "It needs data that is not there"),
     "package": ("import a_package_that_nobody_has", "Install the package"),
@@ -319,7 +382,9 @@ def test_a_script_that_cannot_be_run(monkeypatch, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "dlojz audit --html" in said and f"dlojz audit -- {script} --html page.html" in said
     script.write_text("parser.add_argument('--html')")
-    audit.refuse_misplaced("audit", [str(script), "--html=page.html", "--epochs", "1"])
+    for command in ([str(script), "--html=page.html", "--epochs", "1"], [str(script), "--json"]):
+        given = ["--", *command] if "--json" in command else command
+        assert audit.own_command("audit", given) == command
 
 
 @pytest.mark.parametrize("kind", ["network", "data", "package"])
@@ -362,13 +427,14 @@ def test_a_page_and_labs_that_exist(tmp_path, monkeypatch):
     assert {one.lab for one in findings} <= set(catalogue.labs())
     assert next(one for one in findings if one.technique == "TF32").verdict == NOT_USED
     script = tmp_path / "a.py"
-    script.write_text("import torch\nloss = model(x) < 3\n")
+    script.write_text("import torch\nloss = model(x) < 3\n" + "x" * 200)
     findings.append(judge.Finding("mine", WRONG, "seen", 2, str(script), lab="gpu", docs="https://docs.pytorch.org/"))
     page = audit.Audit("a.py", findings, "It ended.", True, 9, False, []).view().save(tmp_path / "audit.html").read_text()
     assert "could not be seen" in page and "Where we measured it, it brought 1.1" in page
     tf32 = page[page.index("<b>TF32"):].split("</tr>")[0]
     notebook = notebooks.name_of(catalogue.lab("gpu"))
     assert f'href="{notebook}"' in tf32 and 'href="https://docs.pytorch.org/docs/stable/notes/cuda.html"' in tf32
+    assert sheet.source(judge.Finding("mine", WRONG, "seen", 3, str(script))) == "x" * (sheet.WIDE - 2) + " …"
     monkeypatch.chdir(tmp_path)  # below the folder: as JupyterLab opens it
     assert 'href="a.py#line=1"' in sheet.table(findings[-1:])
     assert f'href="{script.as_uri()}"' in page and "<code>loss = model(x) &lt; 3</code>" in page

@@ -1,5 +1,6 @@
 """``dlojz audit SCRIPT``: a training script that we have never seen, run for a few steps under observers that know torch alone.
 
+``traced``  ``dlojz trace``, which runs it as it is
 ``folder``  where it runs: what it writes there is gone afterwards
 ``ranks``   several processes of it
 ``child``   the process that runs it, with the observers
@@ -8,14 +9,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,16 +72,22 @@ class Audit:
         return sheet.view(title, said, self.findings)
 
 
-def refuse_misplaced(verb: str, command: Sequence[str]) -> None:
-    """Raises UsageError where an option of `dlojz audit` or `dlojz trace` comes after the script's name, and the script does not
-    have one so named."""
-    script, text = command[0], ""
-    with contextlib.suppress(OSError):
-        text = Path(script).read_text(errors="replace")
+def own_command(verb: str, command: Sequence[str]) -> list[str]:
+    """The script and its arguments, as `dlojz audit` or `dlojz trace` (``verb``) was given them, perhaps after --. Raises
+    UsageError where there is no such script, and where an option of the verb comes after its name, and it does not have one so
+    named."""
+    marked, command = command[:1] == ["--"], list(command[1:] if command[:1] == ["--"] else command)
+    if not command:
+        raise UsageError(f"name a script, such as: dlojz {verb} train.py --epochs 1")
+    script = command[0]
+    if not Path(script).is_file():
+        raise UsageError(f"there is no script {script}")
+    text = "" if marked else Path(script).read_text(errors="replace")
     for name in (given.split("=")[0] for given in command[1:]):
-        if name in OPTIONS[verb] and name not in text:
+        if not marked and name in OPTIONS[verb] and name not in text:
             raise UsageError(f"{name} after {script} goes to the script, which does not name it. For dlojz, put it before: "
                              f"dlojz {verb} {name} … {script}. For the script: dlojz {verb} -- {' '.join(command)}")
+    return command
 
 
 def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDATES, seconds: float = SECONDS, ranks: int = 1,
@@ -97,7 +101,7 @@ def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDA
         raise UsageError(f"there is no script {script}")
     if updates < 8:
         raise UsageError(f"--updates {updates}: a pattern shows in 8 updates or more; the default is {UPDATES}")
-    with (places(ranks) as several, _ended_by_sigterm(),
+    with (places(ranks) as several,
           tempfile.TemporaryDirectory(prefix=folder.PREFIX, ignore_cleanup_errors=True) as own):
         own = Path(own).resolve()
         cwd = folder.stand_in(Path.cwd(), own / "above")
@@ -121,19 +125,6 @@ def audit(script: str | Path, arguments: Sequence[str] = (), updates: int = UPDA
     found = _audit(str(script), facts, status, said, seconds, str(own), first)
     found.ended += " The CPU played its GPUs." if pretend and found.ran else ""
     return found
-
-
-@contextlib.contextmanager
-def _ended_by_sigterm():
-    """A time limit of CI ends the audit by this signal: then its folder and processes have to go, too."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _start(request: dict, environment: dict, own: Path, rank: int | str) -> subprocess.Popen:
@@ -160,16 +151,15 @@ def _audit(script: str, facts: list[list[Event]], status: int | None, said: str,
     elif failed is not None and "end" in kinds:
         ran, ended = False, f"It stopped {seen}{_where(failed)}: {_lacks(failed)}"
     elif status is None:
-        ended = f"It was stopped {seen}, for {seconds:.0f} seconds were over."
+        ended = f"It was stopped {seen}: its {seconds:.0f} seconds were over."
         if not ran:
-            ended += " Give it a smaller model or less data, by its own arguments."
+            ended += " Give it a smaller model or less data, by its own arguments, or more time, with --seconds before its name."
     elif status:
         ran = False
         last = (said.strip().splitlines() or ["it printed nothing"])[-1]
-        needs = f"It ended with code {status}"
+        ended = f"It ended with code {status} ({seen}): {last}"
         if status == 2 and "usage" in said:
-            needs = "It needs arguments: put them after the script"
-        ended = f"{needs} ({seen}): {last}"
+            ended = f"It needs other arguments, which come after its name: {last}"
     elif not ran:
         ended = (f"It ended by itself {seen}. The audit sees what updates weights in this very process, not in others that the "
                  "script starts. Is there an argument that makes it train, or longer?")

@@ -74,6 +74,35 @@ DECIMAL = re.compile(r"(?<![\w.])\d+\.\d{3,}(?![\d.e%])")
 READS = {getattr(torch.Tensor, name): name for name in ("item", "tolist", "__float__", "__bool__", "__format__", "__repr__")}
 
 
+class Facts(Log):
+    """The log of an audit. Own are all files below the script's folder, and below the one where it was started, but for what is
+    installed there: a script of one's own has packages of its own. ``folder``: the one that stands in for ``started``."""
+
+    def __init__(self, path: str, script: str, folder: str, started: str):
+        root = os.path.dirname(script)
+        super().__init__(path, script, root, os.path.dirname(torch.__file__))
+        self._folder, self._started = folder, started
+        self._below = tuple({place.rstrip(os.sep) + os.sep for place in (root, started, folder)})
+        installed = {KIT, os.path.dirname(os.__file__), os.path.dirname(self._torch)}
+        installed |= {os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)}
+        installed |= {place for place in sys.path if next(Path(place).glob("*.dist-info"), None)}
+        self._installed = tuple(f"{place}{os.sep}" for place in installed)
+        self.is_own = functools.cache(self._is_own)
+
+    def _is_own(self, file: str) -> bool:
+        if os.path.dirname(file) in self.folders:
+            return True
+        if not file.startswith(self._below) or file.startswith(self._installed):
+            return False
+        inside = file[max(len(place) for place in self._below if file.startswith(place)):]
+        return not any(part.startswith((".", "<")) or part in ("site-packages", "dist-packages") for part in inside.split(os.sep))
+
+    def name(self, file: str) -> str:
+        if file.startswith(self._folder + os.sep):
+            file = self._started + file[len(self._folder) :]
+        return super().name(file)
+
+
 class Mark:
     """Lies in the graph of a backward pass, and is gone when the graph is."""
 
@@ -231,20 +260,25 @@ class Watch:
         return sum(mark() is not None for mark in self.marks[:-2])
 
     def keeper(self) -> dict:
-        """A variable of the script, or an attribute of one, that keeps the graphs of several losses, and the line that fills it;
-        empty where none is found."""
-        frame = sys._getframe(2)
+        """A variable of the script, or an attribute of one or of a module that it defines, that keeps the graphs of several
+        losses, and the line that fills it; empty where none is found."""
+        frame, every = sys._getframe(2), []
         while frame is not None:
             file, names = frame.f_code.co_filename, frame.f_locals
             if self.log.is_own(file):
-                every = [(name, value) for name, value in [*names.items(), *frame.f_globals.items()]]
-                every += [(f"{owner}.{name}", value) for owner, each in names.items() if not isinstance(each, types.ModuleType)
-                          for name, value in getattr(each, "__dict__", {}).items()]
-                for name, value in every:
-                    if len(self.marks_in(value)) > 1:
-                        return {"name": name, "file": self.log.name(file), "line": filled(file, name)}
+                every += [(file, name, value) for name, value in [*names.items(), *frame.f_globals.items()]]
+                every += [(file, f"{owner}.{name}", value) for owner, each in names.items()
+                          if not isinstance(each, types.ModuleType) for name, value in getattr(each, "__dict__", {}).items()]
             frame = frame.f_back
-        return {}
+        for each in gc.get_objects():  # a trainer of a library holds it
+            kind = type(each)
+            file = getattr(sys.modules.get(kind.__module__), "__file__", None) if issubclass(kind, torch.nn.Module) else None
+            if file and self.log.is_own(file):
+                every += [(file, f"{kind.__name__}.{name}", value) for name, value in vars(each).items()]
+        found = ((file, name) for file, name, value in every if len(self.marks_in(value)) > 1)
+        # Before the variable that holds an object comes the class that fills it, perhaps in another file.
+        every = [{"name": name, "file": self.log.name(file), "line": filled(file, name)} for file, name in found]
+        return next((one for one in every if one["line"]), next(iter(every), {}))
 
     @staticmethod
     def marks_in(value) -> set[int]:
@@ -476,7 +510,7 @@ def main() -> None:
     with contextlib.suppress(Exception):  # Linux: end with the audit, however that ends
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
     script, cwd = request["script"], request["folder"]
-    log = Log(request["facts"], script, os.path.dirname(script), os.path.dirname(torch.__file__))
+    log = Facts(request["facts"], script, cwd, os.getcwd())
     log.place = lambda tensor: str(tensor.device)
     sys.dont_write_bytecode = True
     os.chdir(cwd)

@@ -6,6 +6,8 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -18,10 +20,14 @@ MOST = 8
 
 @contextlib.contextmanager
 def places(ranks: int) -> Iterator[list[dict[str, str]]]:
-    """What torchrun says to each process, by its environment. Raises UsageError where there would be too many."""
+    """What torchrun says to each process, by its environment. Raises UsageError where there would be too many. A time limit of
+    CI and a terminal that is closed end this process by a signal: within, it is an exit that cleans up, as Ctrl-C is."""
     if not 1 <= ranks <= MOST:
         raise UsageError(f"--ranks {ranks}: 2 show what goes wrong between processes; {MOST} are the most")
-    with reserved_port() as port:
+    with reserved_port() as port, contextlib.ExitStack() as after:
+        for number in (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ():
+            if signal.getsignal(number) != signal.SIG_IGN:  # as nohup leaves it
+                after.callback(signal.signal, number, signal.signal(number, lambda number, _: sys.exit(128 + number)))
         yield [_place(rank, ranks, port) for rank in range(ranks)]
 
 
@@ -38,7 +44,7 @@ def _place(rank: int, ranks: int, port: int) -> dict[str, str]:
 
 def wait(started: list[subprocess.Popen], until: float) -> tuple[int, int | None]:
     """The rank that failed first, else 0, and its status; None where time was up. Nothing that they have started is left: each
-    is the first of a session of its own."""
+    is the first of a session of its own, but for the only one of a trace, which is told to stop."""
     first = None
     try:
         while time.monotonic() < until and any(process.poll() is None for process in started):
@@ -53,4 +59,5 @@ def wait(started: list[subprocess.Popen], until: float) -> tuple[int, int | None
         for process in started:
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
+            process.terminate()  # the only one of a trace, which shares the terminal
             process.wait()

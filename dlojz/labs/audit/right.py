@@ -38,10 +38,15 @@ def lets_go(seen: Seen) -> tuple:
 
 def validates(seen: Seen) -> tuple:
     """Passes that come before most of the updates are no validation: they may be those of a teacher."""
-    trained, several, found, quiet, updates = set(), [], [], 0, 0
-    for event in [*seen.all("model", "backward", "passed"), None]:
+    trained, several, found, quiet, updates, loader = set(), [], [], 0, 0, None
+    for event in [*seen.all("model", "backward", "passed", "batch.indices"), None]:
         if event is not None and event.what == "passed":
             updates += 1
+            continue
+        if event is not None and event.what == "batch.indices":
+            if event.loader != loader:  # another loader: its batches are not for what the passes before were for
+                found += several[-1:] if len(several) > 1 else []
+                several, loader = [], event.loader
             continue
         if event is not None and event.what == "model" and not event.training and event.kind in trained:
             if event.grad and event.frozen < sum(event.parameters.values()):
@@ -58,7 +63,7 @@ def validates(seen: Seen) -> tuple:
         return WRONG, ("In eval mode the model built graphs that no backward pass used: they cost memory and time. "
                        "Validate under torch.no_grad() or torch.inference_mode()."), found[-1]
     return (USED, f"{words.counted(quiet, 'forward pass', 'forward passes')} in eval mode, without gradients.") if quiet else (
-        UNSEEN, "This run came to no validation.")
+        UNSEEN, "No model computed in eval mode. Where the script validates, call model.eval() and use torch.inference_mode().")
 
 
 EVAL = "After a validation the model was trained in eval mode: without dropout, with the statistics of batch norm as they were."
@@ -197,10 +202,15 @@ def shuffles(seen: Seen) -> tuple:
 
 def means(seen: Seen) -> tuple:
     """What a script makes of numbers cannot be followed; but what it prints after a validation can be compared."""
-    rounds, losses, printed, evaluates = [], [], [], False
+    rounds, losses, printed, evaluates, loader = [], [], [], False, None
     with_graphs = validates(seen)[0] == WRONG
-    for event in [*seen.all("model", "loss", "printed", "cut", "backward"), None]:
-        if event is not None and event.what == "model":
+    for event in [*seen.all("model", "loss", "printed", "cut", "backward", "batch.indices"), None]:
+        if event is not None and event.what == "batch.indices":  # the training may go on in eval mode, too
+            if with_graphs and event.loader != loader:
+                rounds += [(losses, printed)] if losses else []
+                losses, printed, evaluates = [], [], False
+            loader = event.loader
+        elif event is not None and event.what == "model":
             evaluates = with_graphs and not event.training
         elif event is None or event.what in ("backward", "cut"):
             rounds += [(losses, printed)] if losses and (event is None or event.what == "backward") else []

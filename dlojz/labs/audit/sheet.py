@@ -10,6 +10,8 @@ from ...ui.page import View
 from .. import catalogue, notebooks
 from .seen import NO_GPU, NOT_APPLICABLE, VERDICTS, Finding
 
+WIDE = 100  # characters of a line that are shown
+
 
 def view(title: str, said: list[str], findings: list[Finding]) -> View:
     shown = [one for one in findings if one.verdict != NOT_APPLICABLE]
@@ -20,13 +22,17 @@ def view(title: str, said: list[str], findings: list[Finding]) -> View:
         several = [one for one in shown if one.verdict == verdict and one.evidence != NO_GPU]
         text += ["", verdict.capitalize()] if several else []
         for one in several:
-            text += [f"  {one.technique}" + (f"  ({one.place}: {one.source})" if one.place else ""), f"    {one.evidence}"]
+            text += [f"  {one.technique}" + (f"  ({one.place}: {source(one)})" if one.place else ""), f"    {one.evidence}"]
             text += [f"    {brought(one)}{to_read(one)}"]
     if hidden := [one for one in shown if one.evidence == NO_GPU]:
         text += ["", NO_GPU] + [f"  {one.technique}{f'  ({one.place})' if one.place else ''}: {brought(one)}{to_read(one)}"
                                 for one in hidden]
     parts = [page.headline(title), *map(page.quiet, said), table(shown) if shown else "", *map(page.quiet, rest)]
     return View(title, "\n".join([*text, *[f"\n{line}" for line in rest]]), "".join(parts))
+
+
+def source(one: Finding) -> str:
+    return one.source if len(one.source) <= WIDE else f"{one.source[: WIDE - 2].rstrip()} …"
 
 
 def to_read(one: Finding) -> str:
@@ -42,7 +48,7 @@ def table(findings: list[Finding]) -> str:
     labs, rows = catalogue.labs(), []
     for one in findings:
         where = to_line(one) if one.line else ""
-        where += f"<br><code>{html.escape(one.source)}</code>" if one.source else ""
+        where += f"<br><code>{html.escape(source(one))}</code>" if one.source else ""
         lab = link(notebooks.name_of(labs[one.lab]), f"lab {one.lab}") if one.lab in labs else one.lab
         cells = [f"<b>{html.escape(one.technique)}</b><br>{html.escape(one.verdict)}",
                  html.escape(f"{one.evidence} {brought(one)}") + (f"<br>{where}" if where else ""),
