@@ -290,6 +290,63 @@ def test_passes_in_eval_mode_that_two_loaders_feed_one_update_are_no_validation(
     assert right.validates(Seen(events))[0] == UNSEEN
 
 
+def shuffled(*steps: str) -> list[Event]:
+    """Facts of a run with a DistributedSampler, 5, of the loader 0: a number is a pass in that order, "told" a call of its
+    set_epoch, "other" one of another sampler's."""
+    found = [Event(what="loader", number=0, samplers=["DistributedSampler"], sampled_by=[5])]
+    for place, step in enumerate(steps):
+        if step in ("told", "other"):
+            found.append(Event(what="set_epoch", of=5 if step == "told" else 6))
+        else:
+            order = [(7 * index + int(step)) % 13 for index in range(13)]
+            found.append(Event(what="batch.indices", loader=0, epoch=place, batch=0, indices=order))
+    return found
+
+
+SHUFFLES = {
+    "never told": (("0", "0"), WRONG, "was not told"),
+    "told the same number": (("told", "0", "told", "0"), WRONG, "gave the same number"),
+    "told when the pass had begun": (("0", "told", "0", "told", "1"), WRONG, "when the pass had begun"),
+    "told": (("told", "0", "told", "1"), USED, "another order"),
+    "two passes in one epoch": (("told", "0", "0", "told", "1", "1"), USED, "another order"),
+    "two passes in one epoch, and no other": (("told", "0", "other", "0"), UNSEEN, "of one epoch"),
+    "one": (("told", "0"), UNSEEN, "no second epoch"),
+}
+
+
+@pytest.mark.parametrize("case", SHUFFLES)
+def test_orders_of_epochs(case):
+    steps, verdict, said = SHUFFLES[case]
+    found = right.shuffles(Seen(shuffled(*steps)))
+    assert found[0] == verdict and said in found[1]
+
+
+UPDATE = ("backward", "passed")
+SCHEDULES = {
+    "after each update": ((*UPDATE, "stepped"), {}, USED),
+    "at the top of the loop": (("stepped", *UPDATE), {}, UNSEEN),
+    "at the top of the loop, with the epoch": (("stepped", *UPDATE), {"told": True}, USED),
+    "between": (("backward", "stepped", "passed"), {}, WRONG),
+}
+
+
+@pytest.mark.parametrize("case", SCHEDULES)
+def test_where_a_schedule_is_stepped(case):
+    steps, facts, verdict = SCHEDULES[case]
+    events = [Event(what=step, which=0, file="a.py", line=len(step), **facts) for step in steps * 4]
+    assert right.schedules(Seen(events))[0] == verdict
+    if case == "after each update":  # a resumed script catches up first, on a line of its own
+        assert right.schedules(Seen([Event(what="stepped", which=None, file="a.py", line=1), *events]))[0] == USED
+
+
+def test_a_limit_that_clips_nothing_is_not_called_a_scaler_that_is_off():
+    def run(enabled):
+        facts = {"asked": True, "enabled": enabled}
+        return Seen([Event(what="backward"), Event(what="clipping", limit=1e9), Event(what="scaling", call="step", **facts)])
+
+    assert "so high that it clips nothing" in right.clips(run(True))[1] and "was off" in right.clips(run(False))[1]
+
+
 def test_random_numbers_that_a_data_set_holds_are_made_anew_there():
     assert "get_worker_info().dataset.rng = …" in right.mend("dataset.rng") and "dataset" not in right.mend("numpy")
 

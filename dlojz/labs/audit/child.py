@@ -9,7 +9,7 @@ With ranks there are several, each started as torchrun would start it.
 ``scaling``      a call of a gradient scaler, enabled or not: call, enabled, asked (whether it was made to be enabled)
 ``clipping``     gradients are clipped, by norm or by value: limit
 ``scheduled`` ``stepped``  a learning rate schedule is made, is stepped: kind, which (of the optimizers that have
-                 updated something; None: none of these)
+                 updated something; None: none of these), told (whether it was given an epoch, or a metric)
 ``read``         a value that belongs to a graph is read by the host: how
 ``keeper``       a variable keeps the graphs of several losses: name, and the line that fills it
 ``waited``       a loader has given a batch: seconds, of (which data set), cut_out (of tensors in memory)
@@ -330,7 +330,8 @@ class Watch:
             schedule._dlojz_audited = True
             if not self.log.quiet:
                 which = {number: place for place, number in enumerate(self.watched)}.get(id(getattr(schedule, "optimizer", None)))
-                self.log.note("stepped" if made else "scheduled", kind=type(schedule).__name__, which=which)
+                self.log.note("stepped" if made else "scheduled", kind=type(schedule).__name__, which=which,
+                              told=bool(args or kwargs))
             return result
 
         return step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from ...ui import words
 from .seen import NOT_APPLICABLE, NOT_USED, UNSEEN, USED, WRONG, Seen
@@ -133,7 +134,9 @@ def clips(seen: Seen) -> tuple:
                        "Call scaler.unscale_(optimizer) before clipping."), wrong[-1]
     if verdicts and all(right for right, _, _ in verdicts):
         return USED, "scaler.unscale_ comes before the clipping.", verdicts[-1][2]
-    return UNSEEN, "The scaler was off in this run. Look whether scaler.unscale_ comes before the clipping."
+    why = ("The limit is so high that it clips nothing." if any(event.enabled for event in scaled) else
+           "The scaler was off in this run.")
+    return UNSEEN, f"{why} Look whether scaler.unscale_ comes before the clipping."
 
 
 def schedules(seen: Seen) -> tuple:
@@ -161,6 +164,11 @@ def schedules(seen: Seen) -> tuple:
     if len(skipped) > 1:  # once it may be the end of an epoch
         return WRONG, (f"The scaler skipped {words.counted(len(skipped), 'update')}, and the schedule went on all the same. "
                        "Step it only where scaler.get_scale() has not become smaller."), skipped[-1]
+    first, *later = seen.all("stepped", "backward", "passed")
+    places = [(event.file, event.line) for event in later if event.what == "stepped"]
+    if first.what == "stepped" and not first.get("told") and (first.file, first.line) in places:
+        return UNSEEN, ("The schedule was stepped before the first update, so its first learning rate is never used. If that is "
+                        "not meant so, call scheduler.step() after optimizer.step()."), first
     return USED, "Stepped after the update.", stepped[-1]
 
 
@@ -184,19 +192,29 @@ def shuffles(seen: Seen) -> tuple:
     loaders = [one for one in seen.all("loader") if "DistributedSampler" in one.get("samplers", ())]
     if not loaders:
         return NOT_APPLICABLE, "No DistributedSampler."
-    several = False
+    several = differ = False
     for loader in loaders:
-        passes: dict[int, dict[int, list]] = {}
-        for event in seen.all("batch.indices"):
-            if event.loader == loader.number and event.indices is not None:
-                passes.setdefault(event.epoch, {})[event.batch] = event.indices
-        orders = [[index for batch in sorted(asked)[:3] for index in asked[batch]] for asked in passes.values()]
-        if not orders or orders[0] == sorted(orders[0]):  # it does not shuffle
+        passes: dict[int, tuple[int, dict[int, list]]] = {}  # how often the epoch was told before each, and its batches
+        calls = 0
+        for event in seen.all("batch.indices", "set_epoch"):
+            if event.what == "set_epoch":
+                calls += event.of in loader.get("sampled_by", ())
+            elif event.loader == loader.number and event.indices is not None:
+                passes.setdefault(event.epoch, (calls, {}))[1][event.batch] = event.indices
+        orders = [(told, [index for batch in sorted(asked)[:3] for index in asked[batch]]) for told, asked in passes.values()]
+        if not orders or orders[0][1] == sorted(orders[0][1]):  # it does not shuffle
             continue
         several = several or len(orders) > 1
-        if len(orders) > 1 and len(orders[0]) > 4 and orders[0] == orders[1] and not seen.all("set_epoch"):
-            return WRONG, ("Two epochs had the same order: the DistributedSampler was not told the epoch. "
-                           "Call sampler.set_epoch(epoch) before each."), loader
+        differ = differ or any(one != two for (_, one), (_, two) in pairwise(orders))
+        for (before, one), (after, two) in pairwise(orders):
+            # Two passes in one epoch, of which one is no training, are given the same order.
+            if len(one) > 4 and one == two and (after > before or not calls):
+                why = ("set_epoch gave the same number, or came when the pass had begun" if calls else
+                       "the DistributedSampler was not told the epoch")
+                return WRONG, (f"Two epochs had the same order: {why}. "
+                               "Call sampler.set_epoch(epoch) before each."), loader
+    if several and not differ:
+        return UNSEEN, "Two passes had the same order. They may be of one epoch."
     return (USED, "The second epoch had another order.") if several else (UNSEEN, "This run came to no second epoch.")
 
 

@@ -31,11 +31,11 @@ def validate(model, loader, run, epoch, device):
     run.validated(loss=loss / count, accuracy=right / count, images=count, epoch=epoch)
 # <<< own.images
 
-# right: cleared by the model after the update, the loss outside of autocast
+# right: cleared by the model after the update, the loss outside of autocast, epochs counted from 1
 # >>> own.words
 def train(model, loader, optimizer, scaler, run, epochs, device):
     for epoch in range(epochs):
-        loader.sampler.set_epoch(epoch)
+        loader.sampler.set_epoch(epoch + 1)
         for text in run.steps(loader):
             text = text.to(device)
             with torch.autocast(device.type, dtype=torch.float16):
@@ -199,6 +199,39 @@ def train(model, loader, val_loader, optimizer, scheduler, run, epochs, device):
             optimizer.step()
             losses.append(loss.detach())
             run.step(loss, items=len(labels), epoch=epoch, lr=scheduler.get_last_lr()[0])
+        validate(model, val_loader, run, epoch, device)
+    return torch.stack(losses).mean().item()
+
+
+@torch.no_grad()
+def validate(model, loader, run, epoch, device):
+    model.eval()
+    loss = right = count = 0
+    for images, labels in loader:
+        images, labels = images.to(device), labels.to(device)
+        outputs = model(images)
+        loss += nn.functional.cross_entropy(outputs, labels, reduction="sum").item()
+        right += (outputs.argmax(1) == labels).sum().item()
+        count += len(labels)
+    run.validated(loss=loss / count, accuracy=right / count, images=count, epoch=epoch)
+# <<< own.images
+
+# wrong: images a schedule of epochs · expect: update 2 has a learning rate of .*the schedule is stepped once after each update
+# >>> own.images
+def train(model, loader, val_loader, optimizer, scheduler, run, epochs, device):
+    """Returns the mean loss of all updates."""
+    losses = []
+    for epoch in range(epochs):
+        model.train()
+        for images, labels in run.steps(loader):
+            images, labels = images.to(device), labels.to(device)
+            loss = nn.functional.cross_entropy(model(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+            run.step(loss, items=len(labels), epoch=epoch, lr=scheduler.get_last_lr()[0])
+        scheduler.step()
         validate(model, val_loader, run, epoch, device)
     return torch.stack(losses).mean().item()
 

@@ -67,6 +67,11 @@ def judge(file, fence, both, found):
         expect(one.technique not in PLANTED[fence] or one.verdict == USED, look=place,
                saw=f"{file}: `{one.technique}` is '{one.verdict}': {said}",
                expected="'used': the script still does it, and does it right")
+    ours, theirs = ([event.lr for event in run.all("update")] for run in (both.mine, both.kits))
+    step = next((step for step, (our, their) in enumerate(zip(ours, theirs)) if our != their), None)
+    if step is not None:
+        expect(False, look=fence, saw=f"{file}: update {step + 1} has a learning rate of {ours[step][0]:.4g}",
+               expected=f"{theirs[step][0]:.4g}: the schedule is stepped once after each update")
     both.says(f"{file}: the audit finds nothing that is used wrongly")
 
 
@@ -81,13 +86,20 @@ def falls(run):
     return None if found and last < first else f"{run.said}: the loss does not fall: {first:.3f} at first, {last:.3f} at the end"
 
 
+def given(model, marked):
+    """What a pass is given, and which values where ``marked``."""
+    return [{key: value for key, value in tensor.items() if marked or key != "mark"} for tensor in model.inputs]
+
+
 def the_same(mine, kits):
     ours, theirs = (run.first("model", training=True) for run in (mine, kits))
     if ours is None:
         return f"{mine.said}: no model is trained"
     if ours.settings != theirs.settings or ours.parameters != theirs.parameters:
         return f"{mine.said}: the model has other layers or parameters", ours
-    if ours.inputs != theirs.inputs:
+    epochs = [[event.epoch for event in run.all("set_epoch")] for run in (mine, kits)]
+    marked = not epochs[0] or epochs[0] == epochs[1]  # counted from 1, they have other orders
+    if given(ours, marked) != given(theirs, marked):
         return f"{mine.said}: the first step is given other data", ours
     if len(losses(mine)) != len(losses(kits)):
         return f"{mine.said}: it takes {len(losses(mine))} steps, not {len(losses(kits))}"

@@ -2,11 +2,12 @@
 
 ``loader``         a DataLoader was made, or refused by torch: number (from 0), dataset (kind), of (which one), size (samples in
                    it), batch_size, shuffle (as asked), drop_last, sampler (kind of the innermost one), samplers (kinds, from the
-                   outside in), padded (how many samples a DistributedSampler gives twice, so that all ranks have as many),
-                   num_workers, prefetch_factor, pin_memory, persistent_workers, in_order. Of one that was refused only these five
+                   outside in), sampled_by (which ones), padded (how many samples a DistributedSampler gives twice, so that all
+                   ranks have as many), num_workers, prefetch_factor, pin_memory, persistent_workers, in_order. Of one that was
+                   refused only these five
 ``batch.indices``  a loader asks for a batch: loader (its number), epoch (how many passes over it were begun before), batch (its
                    number in this pass, from 0), indices (in the data set, those of a Subset in the whole; None: it has none)
-``set_epoch``      a sampler was told the epoch: sampler (kind), epoch
+``set_epoch``      a sampler was told the epoch: sampler (kind), of (which one), epoch
 
 Each rank has facts of its own. Batches are noted when the loader asks its sampler for them; workers are asked ahead of time, so
 go by ``epoch`` and ``batch``, not by ``step``.
@@ -66,7 +67,7 @@ class Observer:
             self.log.note("loader", number=loader._number, dataset=type(loader.dataset).__name__, of=id(loader.dataset),
                           size=size, batch_size=getattr(batches, "batch_size", None), shuffle=bool(shuffle),
                           drop_last=getattr(batches, "drop_last", False), sampler=names[-1], samplers=names,
-                          padded=sum(map(padding, samplers)),
+                          sampled_by=list(map(id, samplers)), padded=sum(map(padding, samplers)),
                           **{name: getattr(loader, name) for name in SETTINGS})
 
         return made
@@ -103,7 +104,7 @@ class Observer:
 
         @functools.wraps(original)
         def told(sampler, epoch):
-            self.log.note("set_epoch", sampler=type(sampler).__name__, epoch=epoch)
+            self.log.note("set_epoch", sampler=type(sampler).__name__, of=id(sampler), epoch=epoch)
             return original(sampler, epoch)
 
         kind.set_epoch = told
