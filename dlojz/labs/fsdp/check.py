@@ -7,11 +7,11 @@ BLOCKS = 4  # of the model in calls.py
 
 
 def check(probe):
-    def call(function, ranks=2, doing=""):
-        return probe.call("sharding.py", function, f"`{doing or function}` with {ranks} processes", ranks=ranks)
+    def call(function, doing, ranks=2):
+        return probe.call("sharding.py", function, f"{doing} with {ranks} processes", ranks=ranks)
 
-    runs = (call("spread", doing="shard"), call("cast", doing="precision"), call("grouped", doing="accumulate"),
-            call("early", doing="prefetch"), call("kept", doing="save"), call("replicated", 4, "make_mesh"))
+    runs = (call("spread", "`shard`"), call("cast", "`precision`"), call("grouped", "`accumulate`"), call("early", "`prefetch`"),
+            call("kept", "the use of `save`, `load` and `whole`"), call("replicated", "`make_mesh`", 4))
     for run, judge in zip(runs, (sharded, in_bf16, in_groups, ahead, checkpoints, replicas)):
         judge(run)
         for rank in run.ranks:
