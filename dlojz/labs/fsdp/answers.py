@@ -180,6 +180,24 @@ if wait:
 return ThreadPoolExecutor(1).submit(dcp.save, state, checkpoint_id=folder, process_group=aside())
 # <<< fsdp.save
 
+# wrong: a future of what is done already · expect: returns when the files are written already(.|\n)*training goes on meanwhile(.|\n)*fsdp.save
+# >>> fsdp.save
+from concurrent.futures import Future
+
+model, states = get_state_dict(net, optimizer)
+dcp.save({"model": model, "optimizer": states}, checkpoint_id=folder)
+found = Future()
+found.set_result(None)
+return None if wait else found
+# <<< fsdp.save
+
+# wrong: states not saved · expect: stops with CheckpointException: RuntimeError: Missing key in checkpoint state_dict: optimizer(.|\n)*fsdp.save
+# >>> fsdp.save
+state = {"model": net.state_dict()}
+return (dcp.save(state, checkpoint_id=folder) if wait else
+        dcp.async_save(state, checkpoint_id=folder, process_group=aside()))
+# <<< fsdp.save
+
 # wrong: always waits · expect: wait=False\)` returns no future(.|\n)*fsdp.save
 # >>> fsdp.save
 model, states = get_state_dict(net, optimizer)

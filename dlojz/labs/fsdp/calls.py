@@ -269,7 +269,7 @@ def aside(sharding, note, net, optimizer):
     try:
         later = sharding.save(folder, net, optimizer, wait=False)
         if callable(getattr(later, "result", None)):
-            before, until = later.done(), time.monotonic() + 10
+            at_once, until = later.done() and not reached.is_set(), time.monotonic() + 10
             while not (reached.wait(0.01) or later.done()) and time.monotonic() < until:
                 pass  # or a rank trains on, and fails for the other, which knows already
             if not among:
@@ -280,9 +280,9 @@ def aside(sharding, note, net, optimizer):
                 later.result(timeout=10)
             except BaseException as error:
                 failed = f"{type(error).__name__}: {error}"
-            note("aside", future=True, done=before, among=among, failed=failed[:200])
+            note("aside", future=True, at_once=at_once, among=among, failed=failed[:200])
         else:
-            note("aside", future=False, done=True, among=among, failed="")
+            note("aside", future=False, at_once=True, among=among, failed="")
             return
     finally:
         trained.set()

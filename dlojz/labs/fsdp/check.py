@@ -123,6 +123,8 @@ def checkpoints(run):
            "training", expected="in a group of its own, `aside()`: else a training that goes on receives them", look=look)
     expect(not aside.failed, saw=f"`save(…, wait=False)`: the future ends with {aside.failed}", expected="the files are written",
            look=look)
+    expect(not aside.at_once, saw="`save(…, wait=False)` returns when the files are written already", look=look,
+           expected="it returns as soon as all is copied, and a thread writes: training goes on meanwhile")
     restored(run.need("read", how="aside").wrong, "`save(…, wait=False)`, a step of training, then `load`", look,
              "as they were when `save` was called: they are copied before it returns, and then written")
 
