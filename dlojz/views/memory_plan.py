@@ -74,7 +74,7 @@ def sentence(plan: Plan, command: str, card: str) -> str:
     largest = largest_batch(plan, command, total)
     needs = f"{plan.title} needs {words.gigabytes(plan.peak)}"
     if fits(plan, total):
-        return f"{needs} and fits a {card}; a batch of up to about {largest:,} would."
+        return f"{needs} and fits a {card}; so would a batch of up to about {largest:,}."
     if not largest:
         return f"{needs} and does not fit a {card}, whatever the batch: look at what does not depend on it."
     return f"{needs} and does not fit a {card}; a batch of {largest:,} would."
