@@ -131,3 +131,21 @@ def test_the_functions_are_as_before_afterwards():
 def test_another_command_is_refused(command, said):
     with pytest.raises(UsageError, match=said):
         of_command(command)
+
+
+def test_gradients_are_there_in_the_forward_pass_where_several_batches_make_an_update():
+    alone, several = of_command(LM), of_command(f"{LM} --accumulate 4")
+    assert several.peaks["forward"] == pytest.approx(alone.peaks["forward"] + alone.parts["parameters"], rel=0.01)
+    assert several.peaks["update"] == alone.peaks["update"]
+
+
+@pytest.mark.parametrize(("command", "said"), [
+    (f"{LM} 'x", "is no command"), (5, "5 is no command"), ("python train_vit.py", "the memory of python cannot"),
+    (f"{LM} -b 0", "--batch-size must be at least 1"), (f"torchrun --nproc-per-node 2 {LM} --shard", "--shard: what a process")])
+def test_what_cannot_be_counted_is_said(command, said):
+    with pytest.raises(UsageError, match=said):
+        of_command(command)
+
+
+def test_what_starts_the_script_does_not_matter():
+    assert of_command(f"python {LM}").title == LM

@@ -30,7 +30,7 @@ from ..system.shown import shown
 from ..system.workspace import emptied
 from . import catalogue, fences, workspace
 from .outcome import CANNOT_CHECK, NOT_ATTEMPTED, SOLVED, WRONG, Outcome
-from .probe import Facts, HostLost, Limits, Pair, Probe, Session, Trouble, Unfinished, Unmet, claim, expect
+from .probe import Facts, HostLost, Limits, Pair, Probe, Session, Trouble, Unfinished, Unmet, claim, expect, lost_another
 
 __all__ = ["claim", "expect", "run_check"]
 
@@ -242,6 +242,8 @@ def _stopped(facts: Facts, where: Places, probe: Probe | None, pair: Pair | None
         else:
             look = where.needed_by_the_rest(ended.file or facts.script, ended.asked_of)
         expected = "it trains for a few steps and ends" if facts.trains else "it ends without an error"
+        if len(facts.ranks) > 1 and (lost_another(ended) or ended.how == "time"):
+            expected = "all processes make the same collective calls, in the same order, or the first to wait waits for ever"
         if ended.how == "completed":
             expected = "it runs until it reaches what this lab asks for"
         return WRONG, f"{message}\nExpected: {expected}.\nWhere to look: {look}.{where.untouched()}"

@@ -33,6 +33,7 @@ from torch.utils._pytree import tree_leaves
 
 from ..system import paths
 from ..system.errors import UsageError
+from . import options
 
 ROUND = 512  # bytes: what CUDA's caching allocator hands out is a multiple
 PARTS = ("parameters", "gradients", "optimizer", "buffers", "batch", "weights in half precision", "activations",
@@ -195,7 +196,8 @@ def _in_float32(value):
 @dataclass
 class Made:
     """What is trained: a model, its optimizer (None: the updates are in the backward pass), a batch (a tuple of tensors),
-    ``loss(*batch)``, the format of autocast (None: off), and the size of the logits' last dimension (0: not named)."""
+    ``loss(*batch)``, the format of autocast (None: off), the size of the logits' last dimension (0: not named), and how many
+    batches an update is made from: two stand for more, as gradients are there while the second one is on its way."""
 
     net: torch.nn.Module
     optimizer: torch.optim.Optimizer | None
@@ -203,6 +205,7 @@ class Made:
     loss: Callable
     half: torch.dtype | None = None
     last: int = 0
+    batches: int = 1
 
 
 def steps(made: Made, device: str, count: int = 2, enter: Callable[[str], None] = lambda phase: None) -> None:
@@ -210,13 +213,15 @@ def steps(made: Made, device: str, count: int = 2, enter: Callable[[str], None] 
     the gradients and the optimizer's state."""
     autocast = functools.partial(torch.autocast, device, dtype=made.half or torch.bfloat16, enabled=made.half is not None)
     made.net.train()
-    for _ in range(count):
+    for number in range(1, count * made.batches + 1):
         enter("forward")
         with autocast():
             loss = made.loss(*made.batch)
         enter("backward")
         loss.backward()
         del loss
+        if number % made.batches:
+            continue
         enter("update")
         if made.optimizer is not None:
             made.optimizer.step()
@@ -299,11 +304,17 @@ def held(command: str, **more) -> dict[str, int]:
 
 @contextlib.contextmanager
 def _made(command: str, folder: Path | None, more: dict) -> Iterator[tuple[Callable[[], Made], str, int]]:
-    words = shlex.split(command)
+    try:
+        words = shlex.split(command)
+    except (ValueError, AttributeError):  # a quote that nothing closes; no text
+        raise UsageError(f"{command!r} is no command: give a text such as \"train_lm.py --model 124m -b 32\"") from None
     known = {"train.py": _images, "train_lm.py": _language}
-    script = Path(words[0]).name if words else ""
-    if script not in known:
-        raise UsageError(f"the memory of {script or 'nothing'} cannot be predicted: give a command of {' or '.join(known)}")
+    # Behind `python`, or `torchrun` and its switches.
+    at = next((at for at, word in enumerate(words) if Path(word).name in known), None)
+    if at is None:
+        raise UsageError(f"the memory of {words[0] if words else 'nothing'} cannot be predicted: give a command of "
+                         f"{' or '.join(known)}")
+    script, words = Path(words[at]).name, words[at:]
     with _modules(folder or paths.PACKAGE / "reference"):
         module = importlib.import_module(script.removesuffix(".py"))
         try:
@@ -312,6 +323,10 @@ def _made(command: str, folder: Path | None, more: dict) -> Iterator[tuple[Calla
             raise UsageError(f"{command}: its switches are refused, see above") from None
         for name, value in more.items():
             setattr(args, name, value)
+        options.refuse_small(args)
+        if getattr(args, "shard", None):
+            raise UsageError("--shard: what a process holds of a model that is split cannot be counted. Leave the switch out "
+                             "to see what a process takes that holds all of it")
         yield functools.partial(known[script], args, module), " ".join([script, *words[1:]]), args.batch_size
 
 
@@ -342,7 +357,7 @@ HALF = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def _images(args, module) -> Made:
-    from . import activation_checkpointing, options
+    from . import activation_checkpointing
 
     net = module.torchvision.models.get_model(args.model, weights=None, num_classes=1000, **options.for_model(args))
     images = torch.zeros(args.batch_size, 3, args.image_size, args.image_size, dtype=torch.uint8)
@@ -361,7 +376,7 @@ def _images(args, module) -> Made:
         return F.cross_entropy(net(images), labels)
 
     return Made(net=net, optimizer=_optimizer(args, net.parameters(), module), batch=(images, labels), loss=loss,
-                half=HALF[args.amp], last=0)
+                half=HALF[args.amp], last=0, batches=min(2, args.accumulate))
 
 
 def _language(args, module) -> Made:
@@ -375,4 +390,4 @@ def _language(args, module) -> Made:
         return net(rows[:, :-1], rows[:, 1:], mask)
 
     return Made(net=net, optimizer=_optimizer(args, learned, module), batch=(rows,), loss=loss,
-                half=HALF[args.amp], last=vocabulary)
+                half=HALF[args.amp], last=vocabulary, batches=min(2, args.accumulate))

@@ -98,11 +98,20 @@ def _refuse(reasons: dict[str, bool]) -> None:
             raise UsageError(reason)
 
 
-def _wrong(args, procs, cuda: bool, sources: str) -> dict[str, bool]:
-    """What both scripts refuse, and whether it applies. ``sources``: what --data may be."""
+def _too_small(args) -> dict[str, bool]:
     numbers = {name: getattr(args, name) for name in AT_LEAST_ONE if hasattr(args, name)}
     return {f"--{name.replace('_', '-')} must be at least 1": (1 if value is None else value) < 1
-            for name, value in numbers.items()} | {
+            for name, value in numbers.items()}
+
+
+def refuse_small(args) -> None:
+    """Raises UsageError where a number, such as a batch size, is less than it can be."""
+    _refuse(_too_small(args))
+
+
+def _wrong(args, procs, cuda: bool, sources: str) -> dict[str, bool]:
+    """What both scripts refuse, and whether it applies. ``sources``: what --data may be."""
+    return _too_small(args) | {
         "--num-workers must not be negative": args.num_workers < 0,
         f"--data needs {sources}": not args.data.strip(),
         # Processes tell each other of stop requests in steps with metrics: Slurm's warning comes a minute before the end.

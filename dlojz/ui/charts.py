@@ -389,9 +389,11 @@ def stacked(rows: Sequence[tuple[str, Mapping[str, float] | Sequence[tuple[str, 
             boxes.say((-10, py), cut(name, left - 12), "right")
         if limit:
             stroke(axes, [limit[1]] * 2, [0, len(given) * high], BAD, 2, dash=(8, 6), clip=False)
-            boxes.say((boxes.at(limit[1], 0)[0] - 4, axes.bbox.height + 5), f"{limit[0]} {say(limit[1])}{unit_}", "right", True)
+            boxes.say((boxes.at(limit[1], 0)[0] - 4, axes.bbox.height + 5), f"{limit[0]}: {say(limit[1])}{unit_}", "right", True)
 
-    left = 14 + min(0.29 * width, max((wide(name) for name, _ in given), default=0)) if any(name for name, _ in given) else 1
+    left = 6 if axis else 1  # half of the axis' 0 is left of the bar
+    if any(name for name, _ in given):
+        left = 14 + min(0.29 * width, max(wide(name) for name, _ in given))
     longest = max((wide(say(whole) + unit_) for whole in sums), default=0)
     behind = min(0.4 * width, 14 + 1.06 * longest) if total else 24 if axis else 1
     room = (left, behind, 24 if title or limit else 2, 46 if axis else 4)

@@ -41,8 +41,12 @@ def _refuse(name: str, value, least: float, most: float) -> None:
     for each in value if several else [value]:
         fits = isinstance(each, Integral if whole else Real) and not isinstance(each, bool)
         if not fits or not least <= each <= most:
-            what = f"a {'whole ' * whole}number from {least} to {most}"
+            what = f"a {'whole ' * whole}number from {_plain(least)} to {_plain(most)}"
             raise UsageError(f"{name}={value!r} can't be drawn: {'each is' if several else 'give'} {what}")
+
+
+def _plain(bound: float) -> str:
+    return str(bound) if bound < 1e6 else f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
 
 
 def bars(

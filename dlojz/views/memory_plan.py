@@ -28,9 +28,10 @@ def memory_plan(*commands: str, card: str = "V100 32 GB") -> View:
     """
     if not commands:
         raise UsageError('give a command, such as views.memory_plan("train_lm.py --model 124m --amp bf16")')
-    name = next((known for known in CARDS if known.lower().startswith(card.lower())), None)
+    squeezed = str(card).lower().replace(" ", "")  # H100 80GB
+    name = next((known for known in CARDS if squeezed and known.lower().replace(" ", "").startswith(squeezed)), None)
     if name is None:
-        raise UsageError(f"there is no card {card!r}: {suggest.hint(card, CARDS)}Known are {', '.join(CARDS)}")
+        raise UsageError(f"there is no card {card!r}: {suggest.hint(str(card), CARDS)}Known are {', '.join(CARDS)}")
     from ..training.memory_plan import of_command  # here: it imports torch, which no other view does
 
     plans = [of_command(command) for command in commands]
@@ -73,20 +74,33 @@ def sentence(plan: Plan, command: str, card: str) -> str:
     largest = largest_batch(plan, command, total)
     needs = f"{plan.title} needs {words.gigabytes(plan.peak)}"
     if fits(plan, total):
-        return f"{needs} and fits a {card}; a batch of up to about {largest:,} would."
+        return f"{needs} and fits a {card}; so would a batch of up to about {largest:,}."
     if not largest:
         return f"{needs} and does not fit a {card}, whatever the batch: look at what does not depend on it."
     return f"{needs} and does not fit a {card}; a batch of {largest:,} would."
 
 
 def largest_batch(plan: Plan, command: str, total: float) -> int:
-    """From this plan and one of half its batch, by a straight line; rounded down to two figures, above 16 to a multiple of 8."""
+    """By straight lines through the peaks of two batches; rounded down to two figures, above 16 to a multiple of 8.
+
+    The peak of a small batch may be in the update, which no batch makes larger: what the first line says is counted as well, and
+    a second line put through it.
+    """
     from ..training.memory_plan import of_command
 
-    other = of_command(command, batch_size=max(1, plan.batch // 2) if plan.batch > 1 else 2)
-    each = (plan.peak - other.peak) / (plan.batch - other.batch)
-    most = int(((total - CONTEXT) / SPARE - plan.peak) / each + plan.batch) if each > 0 else plan.batch
-    return max(0, most // 8 * 8 if most > 16 else most)
+    room = (total - CONTEXT) / SPARE
+    peaks, most = {plan.batch: plan.peak}, plan.batch // 2 or 2
+    for _ in range(2):
+        peaks[most] = of_command(command, batch_size=most).peak
+        few, many = sorted(sorted(peaks, key=lambda batch: (abs(peaks[batch] - room)))[:2])
+        inside, outside = ([batch for batch in peaks if (peaks[batch] <= room) is fits] for fits in (True, False))
+        if inside and outside:
+            few, many = max(inside), min(outside)
+        each = (peaks[many] - peaks[few]) / (many - few)
+        most = max(0, int((room - peaks[few]) / each + few)) if each > 0 else plan.batch
+        if most < 1 or most in peaks:
+            break
+    return most // 8 * 8 if most > 16 else most
 
 
 def curve(plan: Plan) -> charts.Chart:

@@ -43,7 +43,7 @@ def snapshot(job) -> View:
     except (OSError, pickle.UnpicklingError, EOFError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise UsageError(f"{file} is no snapshot of torch's allocator ({error})") from None
     live, before = replay(trace)
-    title = f"allocator snapshot {file.name}"
+    title = f"Allocator snapshot {file.name}"
     if not live:
         return View(title, f"{title}: no allocation is recorded", page.quiet(f"{title}: no allocation is recorded"))
     peak = max(range(len(live)), key=lambda at: sum(live[at].values()))

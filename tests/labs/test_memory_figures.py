@@ -19,13 +19,15 @@ def test_the_budget_of_chinchilla():
     assert "6.03e+23" in said
     assert "1,340 billion" in repr(figures.budget(67e9))
     # 6 x 1e9 x 20e9 operations at 40 % of 989.4 or 990 TFLOP/s
-    assert f"{6 * 20e18 / (990e12 * 0.4) / 3600:,.0f} on H100" in repr(figures.budget(1e9))
+    assert f"{6 * 20e18 / (990e12 * 0.4) / 3600:.1f} on H100" in repr(figures.budget(1e9))
+    assert "0.0084 on H100" in repr(figures.budget(1e7))
     with pytest.raises(UsageError, match="peak of 'V100' in bf16"):
         figures.budget(1e9, gpu="V100")
 
 
 def test_segments():
     assert "8 segments keep least, 16 instead of 64" in repr(figures.segments(64))
+    assert "1 segment keeps least" in repr(figures.segments(2))
 
 
 @pytest.mark.parametrize("name", leaks.MENDED)
@@ -45,5 +47,7 @@ def test_the_example_is_a_snapshot():
 
 
 def test_other_names_are_refused():
+    with pytest.raises(UsageError, match="there is no technique 'Both': did you mean 'both'"):
+        figures.techniques("Both")
     with pytest.raises(UsageError, match="there is no loop 'e'"):
         figures.leak("e")

@@ -30,9 +30,19 @@ def test_it_says_which_batch_fits(monkeypatch):
     assert "fits a toy" in repr(views.memory_plan(LM, card="toy"))
 
 
+def test_the_batch_that_fits_is_found_from_one_row():
+    """Whose peak is in the update: a line through the peaks of one and two rows would be almost flat."""
+    batch = plans.largest_batch(of_command(LM, batch_size=1), LM, 100e6 * plans.SPARE + plans.CONTEXT)
+    assert 0.85e8 < of_command(LM, batch_size=batch).peak <= 1e8
+
+
 def test_cards_by_the_start_of_their_names():
+    assert "fits a V100 32 GB" in repr(views.memory_plan(LM, card="v100 32gb"))
     with pytest.raises(UsageError, match=r"there is no card 'V10O'.*V100 16 GB"):
         views.memory_plan(LM, card="V10O")
+    for other in (32, "", None):
+        with pytest.raises(UsageError, match="there is no card"):
+            views.memory_plan(LM, card=other)
     with pytest.raises(UsageError, match="give a command"):
         views.memory_plan()
 

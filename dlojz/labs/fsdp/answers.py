@@ -50,6 +50,43 @@ found = {name: each.full_tensor().cpu() for name, each in net.state_dict().items
 return found if dist.get_rank() == 0 else {}
 # <<< fsdp.whole
 
+# right: states by number, which are made to be read into
+# >>> fsdp.save
+state = {"model": net.state_dict(), "optimizer": optimizer.state_dict()}
+return (dcp.save(state, checkpoint_id=folder) if wait else
+        dcp.async_save(state, checkpoint_id=folder, process_group=aside()))
+# <<< fsdp.save
+# >>> fsdp.load
+for each in net.parameters():
+    each.grad = torch.zeros_like(each)
+optimizer.step()
+optimizer.zero_grad()
+state = {"model": net.state_dict(), "optimizer": optimizer.state_dict()}
+dcp.load(state, checkpoint_id=folder)
+net.load_state_dict(state["model"])
+optimizer.load_state_dict(state["optimizer"])
+# <<< fsdp.load
+
+# right: states one by one, of which rank 0 writes the many settings
+# >>> fsdp.save
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+options = StateDictOptions(flatten_optimizer_state_dict=True)
+state = {"model": get_model_state_dict(net), "optimizer": get_optimizer_state_dict(net, optimizer, options=options)}
+return (dcp.save(state, checkpoint_id=folder) if wait else
+        dcp.async_save(state, checkpoint_id=folder, process_group=aside()))
+# <<< fsdp.save
+# >>> fsdp.load
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_model_state_dict, set_optimizer_state_dict
+
+options, model = StateDictOptions(flatten_optimizer_state_dict=True), get_model_state_dict(net)
+dcp.load({"model": model}, checkpoint_id=folder)
+set_model_state_dict(net, model)
+states = get_optimizer_state_dict(net, optimizer, options=options)
+dcp.load({"optimizer": states}, checkpoint_id=folder)
+set_optimizer_state_dict(net, optimizer, states, options=options)
+# <<< fsdp.load
+
 # wrong: root forgotten · expect: each process holds all of embedding.weight, (.|\n)*also of what is in no block(.|\n)*fsdp.shard
 # >>> fsdp.shard
 for block in net.blocks:
@@ -143,6 +180,24 @@ if wait:
 return ThreadPoolExecutor(1).submit(dcp.save, state, checkpoint_id=folder, process_group=aside())
 # <<< fsdp.save
 
+# wrong: a future of what is done already · expect: returns when the files are written already(.|\n)*training goes on meanwhile(.|\n)*fsdp.save
+# >>> fsdp.save
+from concurrent.futures import Future
+
+model, states = get_state_dict(net, optimizer)
+dcp.save({"model": model, "optimizer": states}, checkpoint_id=folder)
+found = Future()
+found.set_result(None)
+return None if wait else found
+# <<< fsdp.save
+
+# wrong: states not saved · expect: stops with CheckpointException: RuntimeError: Missing key in checkpoint state_dict: optimizer(.|\n)*fsdp.save
+# >>> fsdp.save
+state = {"model": net.state_dict()}
+return (dcp.save(state, checkpoint_id=folder) if wait else
+        dcp.async_save(state, checkpoint_id=folder, process_group=aside()))
+# <<< fsdp.save
+
 # wrong: always waits · expect: wait=False\)` returns no future(.|\n)*fsdp.save
 # >>> fsdp.save
 model, states = get_state_dict(net, optimizer)
@@ -158,6 +213,13 @@ set_state_dict(net, optimizer, model_state_dict=model, optim_state_dict=states)
 
 # wrong: all keep all · expect: `whole` returns \d+ tensors on rank 1, too(.|\n)*memory for one copy(.|\n)*fsdp.whole
 # >>> fsdp.whole
+return {name: each.full_tensor().cpu() for name, each in net.state_dict().items()}
+# <<< fsdp.whole
+
+# wrong: gathered by rank 0 alone · expect: `save`, `load` and `whole` with 2 processes (.|\n)*the same collective calls(.|\n)*fsdp.whole
+# >>> fsdp.whole
+if dist.get_rank() != 0:
+    return {}
 return {name: each.full_tensor().cpu() for name, each in net.state_dict().items()}
 # <<< fsdp.whole
 

@@ -4,11 +4,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 from torch import nn
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
@@ -223,7 +226,7 @@ def kept(sharding, note):
     wanted, folder = everything(net, optimizer), shared_folder("now")
     sharding.save(folder, net, optimizer)
     dist.barrier()
-    sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file() and file.name != ".metadata"]
+    sizes = written(folder)
     note("saved", files=len(sizes), share=max(sizes, default=0) / max(1, sum(sizes)))
     read_into(sharding, note, folder, wanted, "at once")
     state = sharding.whole(net)
@@ -232,6 +235,17 @@ def kept(sharding, note):
     plain = {name: value for name, value in state.items() if type(value) is torch.Tensor}
     note("whole", count=len(state), plain=len(plain), names=len(right), wrong=other_than(plain, right) if state else "")
     aside(sharding, note, net, optimizer)
+
+
+def written(folder):
+    """Bytes of tensors in each file of a checkpoint: beside them rank 0 may write many settings. Of other files: all."""
+    if not (folder / ".metadata").is_file():
+        return [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+    found, sizes = dcp.FileSystemReader(folder).read_metadata(), Counter()
+    for index, place in found.storage_data.items():
+        if isinstance(found.state_dict_metadata[index.fqn], TensorStorageMetadata):
+            sizes[place.relative_path] += place.length
+    return list(sizes.values())
 
 
 def aside(sharding, note, net, optimizer):
@@ -255,7 +269,7 @@ def aside(sharding, note, net, optimizer):
     try:
         later = sharding.save(folder, net, optimizer, wait=False)
         if callable(getattr(later, "result", None)):
-            before, until = later.done(), time.monotonic() + 10
+            at_once, until = later.done() and not reached.is_set(), time.monotonic() + 10
             while not (reached.wait(0.01) or later.done()) and time.monotonic() < until:
                 pass  # or a rank trains on, and fails for the other, which knows already
             if not among:
@@ -266,9 +280,9 @@ def aside(sharding, note, net, optimizer):
                 later.result(timeout=10)
             except BaseException as error:
                 failed = f"{type(error).__name__}: {error}"
-            note("aside", future=True, done=before, among=among, failed=failed[:200])
+            note("aside", future=True, at_once=at_once, among=among, failed=failed[:200])
         else:
-            note("aside", future=False, done=True, among=among, failed="")
+            note("aside", future=False, at_once=True, among=among, failed="")
             return
     finally:
         trained.set()

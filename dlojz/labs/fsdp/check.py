@@ -7,11 +7,11 @@ BLOCKS = 4  # of the model in calls.py
 
 
 def check(probe):
-    def call(function, ranks=2, doing=""):
-        return probe.call("sharding.py", function, f"`{doing or function}` with {ranks} processes", ranks=ranks)
+    def call(function, doing, ranks=2):
+        return probe.call("sharding.py", function, f"{doing} with {ranks} processes", ranks=ranks)
 
-    runs = (call("spread", doing="shard"), call("cast", doing="precision"), call("grouped", doing="accumulate"),
-            call("early", doing="prefetch"), call("kept", doing="save"), call("replicated", 4, "make_mesh"))
+    runs = (call("spread", "`shard`"), call("cast", "`precision`"), call("grouped", "`accumulate`"), call("early", "`prefetch`"),
+            call("kept", "the use of `save`, `load` and `whole`"), call("replicated", "`make_mesh`", 4))
     for run, judge in zip(runs, (sharded, in_bf16, in_groups, ahead, checkpoints, replicas)):
         judge(run)
         for rank in run.ranks:
@@ -123,6 +123,8 @@ def checkpoints(run):
            "training", expected="in a group of its own, `aside()`: else a training that goes on receives them", look=look)
     expect(not aside.failed, saw=f"`save(…, wait=False)`: the future ends with {aside.failed}", expected="the files are written",
            look=look)
+    expect(not aside.at_once, saw="`save(…, wait=False)` returns when the files are written already", look=look,
+           expected="it returns as soon as all is copied, and a thread writes: training goes on meanwhile")
     restored(run.need("read", how="aside").wrong, "`save(…, wait=False)`, a step of training, then `load`", look,
              "as they were when `save` was called: they are copied before it returns, and then written")
 

@@ -67,6 +67,8 @@ def step(blocks: int = 3) -> View:
 def held(*jobs) -> View:
     """Runs beside each other: the bytes that rank 0 holds, its peak on a GPU, tokens/s. Raises UsageError where a run has not
     recorded them."""
+    if not jobs:
+        raise UsageError("give jobs, or names of runs, that train_lm.py has made")
     rows, cells, rates = [], [], []
     for job in jobs:
         run = runs.one(job)

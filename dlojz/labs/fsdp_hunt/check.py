@@ -12,6 +12,7 @@ SAYS = ("fsdp_1.py: the optimizer updates the parts that the model has",
         "fsdp_5.py: all gather, one saves, and the file has the whole model",
         "fsdp_6.py: the norm is that of the whole gradient, and all scale it alike")
 OWN_WAY = ("collective", "group", "model", "layer", "loss", "made")  # what is right is said below
+TIMES = {0: "no file", 1: "once"}
 SAME = 2e-3  # of a number: what differs by less is another order of sums
 
 
@@ -21,21 +22,24 @@ def check(probe):
     for number, (fence, sentence) in enumerate(zip(FENCES, SAYS), 1):
         both = probe.beside(script=f"hunt/fsdp_{number}.py", **options)
         both.may_differ(*OWN_WAY)
-        both.same("save.extra", "save.missing", look=f"fsdp_hunt.{fence}", expected="rank 0 saves once, the others never",
-                  saw=lambda each: f"it saves {len(each.facts.all('save'))} times")
-        both.holds(prints, both.kits, f"fsdp_hunt.{fence}")
+        look = f"fsdp_hunt.{fence}"
+        both.same("save.extra", "save.missing", look=look,
+                  expected="rank 0 saves once, the others never: processes that write one file at the same time spoil it",
+                  saw=lambda each: f"it saves {TIMES.get(count := len(each.facts.all('save')), f'{count} times')}")
+        both.same("wrap.extra", look=look, saw="the model is given to DistributedDataParallel",
+                  expected="it is given to `fully_shard`: with DDP each process keeps the whole model, which may not fit")
+        both.holds(claim(f"the numbers of the kit's script, where {sentence.partition(': ')[2]}", look)(prints), both.kits)
         both.says(sentence)
 
 
-@claim("what is printed agrees with the script's first lines", look="")
-def prints(run, kits, fence):
+def prints(run, kits):
     for facts, other in zip(run.ranks, kits.ranks):
         mine, wanted = printed(facts), printed(other)
         for line in wanted:
             if not any(agree(each, line) for each in mine):
                 alike = [each for each in mine if without_numbers(each) == without_numbers(line)]
                 found = next((each for each in alike if form(each) == form(line)), (*alike, "nothing like it")[0])
-                return f"{facts.said} prints `{found.strip()}`, and the kit's `{line.strip()}`", fence
+                return f"{facts.said} prints `{found.strip()}`, and the kit's `{line.strip()}`"
 
 
 def form(text):

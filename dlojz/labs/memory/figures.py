@@ -8,7 +8,7 @@ import json
 import math
 from pathlib import Path
 
-from ...system import cards, paths, sites, workspace
+from ...system import cards, paths, sites, suggest, workspace
 from ...system.errors import UsageError
 from ...training import memory_plan
 from ...ui import charts, page, tables
@@ -33,6 +33,8 @@ def command() -> str:
 
 def techniques(*names: str) -> View:
     """The peak with each technique, counted with the functions in your saving.py. ``names``: some of `TECHNIQUES`."""
+    if other := next((name for name in names if name not in TECHNIQUES), None):
+        raise UsageError(f"there is no technique {other!r}: {suggest.hint(other, TECHNIQUES)}They are {', '.join(TECHNIQUES)}")
     folder = _folder()
     plans = {name: memory_plan.of_command(command() + TECHNIQUES[name], folder) for name in names or TECHNIQUES}
     title = "Peak memory with each technique, counted with your saving.py"
@@ -89,7 +91,9 @@ def run(name: str, mended: bool = False) -> list[int]:
 def segments(layers: int = 64) -> View:
     """What is kept when n equal layers are recomputed in k segments: k inputs, and the n / k layers of the one at work."""
     best = max(1, round(math.sqrt(layers)))
-    title = f"{layers} layers: {best} segments keep least, {best + layers / best:.0f} instead of {layers} layers' activations"
+    kept, few = best + layers / best, best == 1
+    title = (f"{layers} layers: {best} segment{'s' * (not few)} keep{'s' * few} least, {kept:.0f} instead of {layers} layers' "
+             "activations")
     points = [(k, k + layers / k) for k in range(1, layers + 1)]
     chart = charts.lines([charts.Line("kept", points, BLUE)], x="segments", y="activations of so many layers", height=200,
                          marks=[charts.Mark(best, best + layers / best, f"{best} segments")], legend=False)
@@ -119,15 +123,15 @@ def zero_stages(parameters: float = 7.5e9, ranks: int = 64) -> View:
 def budget(parameters: float, tokens: float | None = None, gpu: str = "H100", mfu: float = 0.4, watts: float = 700) -> View:
     """What a whole training takes: 6 operations per parameter and token, and as many tokens as Chinchilla's rule says, 20 for
     each parameter (Hoffmann et al. 2022, arXiv:2203.15556), if ``tokens`` does not say. ``mfu``: share of the peak in bf16."""
-    card = cards.card(gpu)
+    card = cards.card(str(gpu))
     if card is None or "bfloat16" not in card.peak:
         raise UsageError(f"the peak of {gpu!r} in bf16 is not known: try H100, H200, A100 or B200")
     tokens = 20 * parameters if tokens is None else tokens
     flops = 6 * parameters * tokens
     hours = flops / (card.peak["bfloat16"] * 1e12 * mfu) / 3600
     rows = [("tokens", f"{tokens / 1e9:,.4g} billion"), ("operations", f"{flops:.3g}"),
-            ("GPU-hours", f"{hours:,.0f} on {gpu} at {mfu:.0%} of its peak"),
-            ("energy", f"{hours * watts / 1000:,.0f} kWh at {watts:g} W")]
+            ("GPU-hours", f"{number(hours)} on {gpu} at {mfu:.0%} of its peak"),
+            ("energy", f"{number(hours * watts / 1000)} kWh at {watts:g} W")]
     title = f"Training {parameters / 1e9:g} billion parameters once"
     return View(title, page.listed(title, rows), lambda: page.headline(title) + page.rows(rows))
 
@@ -137,7 +141,8 @@ def recorded() -> View:
     file = paths.share("docs", "results") / "memory-1x-nvidia-h200.json"
     found = json.loads(file.read_text(encoding="utf-8"))
     head = ["technique", "GB counted", "GB measured", "ms per step"]
-    rows = [[row["name"], f"{row['predicted'] / 1e9:.2f}" if "predicted" in row else "-", f"{row['bytes'] / 1e9:.2f}",
+    rows = [[row["name"].replace("recompute, loss in 8 parts,", "both,"),  # shorter, as a bar's name
+             f"{row['predicted'] / 1e9:.2f}" if "predicted" in row else "-", f"{row['bytes'] / 1e9:.2f}",
              f"{row['step_ms']:.0f}"] for row in found["techniques"]]
     title = "124 million parameters, 16 rows of 1,024 tokens, vocabulary 50,304, bf16, not compiled"
 

@@ -112,6 +112,9 @@ class Log:
 def error(failure: BaseException, log: Log) -> dict:
     """The facts of an exception: kind, message, and where in the trainee's own files it came from."""
     message = " ".join(ESCAPES.sub("", str(failure)).split())
+    if type(failure).__name__ == "CheckpointException":  # its text is a traceback for each process
+        first, _ = next(iter(failure.failures.values()))
+        message = f"{type(first).__name__}: {first}"
     for folder in (log.root, os.environ.get("DLOJZ_RUN")):  # the trainee's file, not our copy of it
         message = message.replace(folder + os.sep, "") if folder else message
     message = _short(message)

@@ -32,9 +32,9 @@ def main():
     most = 0
 
     def look(module, args):
-        """How many parameters are whole, just before a block computes."""
+        """How many parameters of blocks are whole, just before a block computes."""
         nonlocal most
-        most = max(most, sum(each.numel() for each in net.parameters() if not isinstance(each, DTensor)))
+        most = max(most, sum(each.numel() for each in net[:-1].parameters() if not isinstance(each, DTensor)))
 
     # >>> fsdp_hunt.blocks: spread the model
     for block in net[:-1]:
@@ -45,13 +45,13 @@ def main():
         block[0].register_forward_pre_hook(look)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
-    whole = sum(each.numel() for each in net.parameters())
+    whole = sum(each.numel() for each in net[:-1].parameters())
     loss = nn.functional.cross_entropy(net(points), labels)
     loss.backward()
     optimizer.step()
     found = distributed.from_everyone(loss.item())
     if place.is_main:
-        print(f"loss {sum(found) / len(found):.4f}; of {whole} parameters at most {most} are whole at a time", flush=True)
+        print(f"loss {sum(found) / len(found):.4f}; of {whole} in the blocks at most {most} are whole at a time", flush=True)
     dist.destroy_process_group()
 
 

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 
 from dlojz.training import distributed
 
@@ -44,7 +45,8 @@ def main():
     dist.barrier()  # the file is there before anybody reads it
 
     saved = torch.load(file, weights_only=True)
-    print(f"rank {place.rank} reads {sum(each.numel() for each in saved.values())} parameters\n", end="", flush=True)
+    whole = torch.cat([each.flatten() for each in saved.values() if not isinstance(each, DTensor)] or [torch.zeros(0)])
+    print(f"rank {place.rank} reads {whole.numel()} whole parameters, of norm {whole.norm():.4f}\n", end="", flush=True)
     dist.destroy_process_group()
 
 
