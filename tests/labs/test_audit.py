@@ -401,12 +401,25 @@ def test_what_a_module_of_the_script_keeps_is_found_when_a_library_holds_it(fact
     assert watch.keeper() == {"name": "Net.seen", "file": "net.py", "line": 6}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP])
+def number(request):
+    """A signal that ends a process, also where the tests run under nohup."""
+    before = signal.signal(request.param, signal.SIG_DFL)
+    yield request.param
+    signal.signal(request.param, before)
+
+
 def test_a_time_limit_and_a_closed_terminal_end_it_as_an_exit_that_cleans_up(number):
-    before = signal.getsignal(number)
     with pytest.raises(SystemExit) as ended, ranks.places(1):
         signal.raise_signal(number)
-    assert ended.value.code == 128 + number and signal.getsignal(number) == before
+    assert ended.value.code == 128 + number and signal.getsignal(number) == signal.SIG_DFL
+
+
+def test_what_nohup_ignores_stays_ignored(number):
+    signal.signal(number, signal.SIG_IGN)
+    with ranks.places(1):
+        signal.raise_signal(number)
+    assert signal.getsignal(number) == signal.SIG_IGN
 
 
 def test_a_text_in_place_of_an_exit_code_is_said(capsys):
