@@ -97,13 +97,13 @@ return [{"params": [each for name, each in named if not name.endswith("bias")], 
         {"params": [each for name, each in named if name.endswith("bias")], "weight_decay": 0.0}]
 # <<< optimizers.groups
 
-# wrong: frozen ones too · expect: a frozen layer: parameters of no use is frozen.weight, frozen.bias.*requires no gradient
+# wrong: frozen ones too · expect: a frozen layer: parameters of no use are frozen.weight, frozen.bias.*requires no gradient
 # >>> optimizers.groups
 return [{"params": [each for each in net.parameters() if each.ndim > 1], "weight_decay": weight_decay},
         {"params": [each for each in net.parameters() if each.ndim <= 1], "weight_decay": 0.0}]
 # <<< optimizers.groups
 
-# wrong: scalars forgotten · expect: a frozen layer: parameters in no group is gain
+# wrong: scalars forgotten · expect: a frozen layer: parameters in no group are gain
 # >>> optimizers.groups
 parameters = [each for each in net.parameters() if each.requires_grad]
 return [{"params": [each for each in parameters if each.ndim > 1], "weight_decay": weight_decay},
@@ -147,7 +147,7 @@ if weight_decay:
 w.sub_(lr * step)
 # <<< optimizers.lamb
 
-# wrong: the finder trains on · expect: net.weights is changed.*the sweep is no training(.|\n)*optimizers.finder
+# wrong: the finder trains on · expect: net.weights are changed.*the sweep is no training(.|\n)*optimizers.finder
 # >>> optimizers.finder
 net.train()
 found = []
@@ -165,7 +165,7 @@ for number, batch in zip(range(steps), batches):
 return found
 # <<< optimizers.finder
 
-# wrong: the last rate stays · expect: optimizer.rates is \[.*begins with the last rate that was tried
+# wrong: the last rate stays · expect: optimizer.rates are \[.*begins with the last rate that was tried
 # >>> optimizers.finder
 weights, buffers = copy.deepcopy(net.state_dict()), copy.deepcopy(optimizer.state_dict()["state"])
 gradients, training = [parameter.grad for parameter in net.parameters()], net.training
@@ -190,7 +190,7 @@ net.train(training)
 return found
 # <<< optimizers.finder
 
-# wrong: two copies that know nothing of each other · expect: 4 rates from 0.001 to 1: losses is .*with the weights after those before
+# wrong: two copies that know nothing of each other · expect: 4 rates from 0.001 to 1: losses are .*with the weights after those before
 # >>> optimizers.finder
 net, optimizer = copy.deepcopy(net), copy.deepcopy(optimizer)
 net.train()

@@ -37,17 +37,17 @@ return 8.0 * rows * columns, (rows * columns + rows * columns + columns + column
 return moved / min(bandwidth, peak * moved / flops) if flops else moved / bandwidth
 # <<< roofline.seconds
 
-# wrong: products alone · expect: `linear`, 1 row of 2 numbers.*operations is 6.*a product and an addition for each weight.*roofline.linear
+# wrong: products alone · expect: `linear`, 1 row of 2 numbers.*operations are 6.*a product and an addition for each weight.*roofline.linear
 # >>> roofline.linear
 return batch * inputs * outputs, size * (batch * inputs + inputs * outputs + batch * outputs)
 # <<< roofline.linear
 
-# wrong: the weights forgotten · expect: `linear`, 1 row of 2 numbers.*bytes is 20.*x, the weights and the result.*roofline.linear
+# wrong: the weights forgotten · expect: `linear`, 1 row of 2 numbers.*bytes are 20.*x, the weights and the result.*roofline.linear
 # >>> roofline.linear
 return 2 * batch * inputs * outputs, size * batch * (inputs + outputs)
 # <<< roofline.linear
 
-# wrong: numbers, not bytes · expect: bytes is 11\D(.|\n)*in bytes of their type.*roofline.linear
+# wrong: numbers, not bytes · expect: bytes are 11\D(.|\n)*in bytes of their type.*roofline.linear
 # >>> roofline.linear
 return 2 * batch * inputs * outputs, batch * inputs + inputs * outputs + batch * outputs
 # <<< roofline.linear
@@ -57,7 +57,7 @@ return 2 * batch * inputs * outputs, batch * inputs + inputs * outputs + batch *
 return 2 * batch * inputs * outputs
 # <<< roofline.linear
 
-# wrong: output as large as the input · expect: 1 image of 1 channel, 4 x 4 pixels, 1 filter of 3 x 3: operations is 288(.|\n)*roofline.convolution
+# wrong: output as large as the input · expect: 1 image of 1 channel, 4 x 4 pixels, 1 filter of 3 x 3: operations are 288(.|\n)*roofline.convolution
 # >>> roofline.convolution
 weights, results = filters * (channels // groups) * kernel**2, images * filters * (height // stride) * (width // stride)
 return 2 * results * (channels // groups) * kernel**2, size * (images * channels * height * width + weights + results)
@@ -70,26 +70,26 @@ weights, results = filters * (channels // groups) * kernel**2, images * filters 
 return 2 * images * high * wide * weights, size * (images * channels * height * width + weights + results)
 # <<< roofline.convolution
 
-# wrong: groups forgotten · expect: 32 channels in 4 groups: operations is(.|\n)*each weight that it sees(.|\n)*roofline.convolution
+# wrong: groups forgotten · expect: 32 channels in 4 groups: operations are(.|\n)*each weight that it sees(.|\n)*roofline.convolution
 # >>> roofline.convolution
 high, wide = ((side + 2 * padding - kernel) // stride + 1 for side in (height, width))
 weights, results = filters * channels * kernel**2, images * filters * high * wide
 return 2 * images * high * wide * weights, size * (images * channels * height * width + weights + results)
 # <<< roofline.convolution
 
-# wrong: a window has nine comparisons · expect: `pooling`, .*operations is 16(.|\n)*one comparison less(.|\n)*roofline.pooling
+# wrong: a window has nine comparisons · expect: `pooling`, .*operations are 16(.|\n)*one comparison less(.|\n)*roofline.pooling
 # >>> roofline.pooling
 high, wide = ((side + 2 * padding - kernel) // stride + 1 for side in (height, width))
 results = images * channels * high * wide
 return results * kernel**2, size * (images * channels * height * width + results)
 # <<< roofline.pooling
 
-# wrong: read only · expect: `relu`, 1 numbers of 4 bytes: bytes is 4\D(.|\n)*each number is read, and written(.|\n)*roofline.relu
+# wrong: read only · expect: `relu`, 1 numbers of 4 bytes: bytes are 4\D(.|\n)*each number is read, and written(.|\n)*roofline.relu
 # >>> roofline.relu
 return numbers, numbers * size
 # <<< roofline.relu
 
-# wrong: parameters forgotten · expect: `layer_norm`, .*bytes is 8\D(.|\n)*two parameters per column(.|\n)*roofline.layer_norm
+# wrong: parameters forgotten · expect: `layer_norm`, .*bytes are 8\D(.|\n)*two parameters per column(.|\n)*roofline.layer_norm
 # >>> roofline.layer_norm
 return 8 * rows * columns, 2 * size * rows * columns
 # <<< roofline.layer_norm
