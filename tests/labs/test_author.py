@@ -98,6 +98,7 @@ def test_a_new_lab_is_one_at_once(kit):
     assert "is there already" in kit.run("lab", "new", "evaluation", code=2)
 
 
+@pytest.mark.long
 def test_a_new_lab_in_a_file_that_train_py_imports(kit):
     """With its stub it can be imported, and its first check runs the training."""
     fenced = "    # >>> scaled: by images\n    images = args.batch_size * args.accumulate * processes\n    # <<< scaled\n"

@@ -56,10 +56,11 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-PROCESSES = ("ddp", "ddp_advanced", "fsdp", "parallelism")  # loops that start several
+# Loops that start several processes: a notebook's own test runs them, too.
+PROCESSES = {"ddp": pytest.mark.slow, "ddp_advanced": pytest.mark.long, "fsdp": pytest.mark.long, "parallelism": pytest.mark.long}
 
 
-@pytest.mark.parametrize("lab", [pytest.param(lab, marks=[pytest.mark.slow] if lab in PROCESSES else []) for lab in PRINTED])
+@pytest.mark.parametrize("lab", [pytest.param(lab, marks=PROCESSES.get(lab, ())) for lab in PRINTED])
 def test_prints_what_the_lab_is_about(lab, tmp_path, one_thread):
     found = harness.bare_loop(notebooks.read(notebook_of(lab)))
     assert found, f"the notebook of {lab} has no bare loop"
