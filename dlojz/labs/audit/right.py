@@ -192,15 +192,15 @@ def shuffles(seen: Seen) -> tuple:
     loaders = [one for one in seen.all("loader") if "DistributedSampler" in one.get("samplers", ())]
     if not loaders:
         return NOT_APPLICABLE, "No DistributedSampler."
-    several = differ = False
+    several = differ = again = False
     for loader in loaders:
-        passes: dict[int, tuple[int, dict[int, list]]] = {}  # how often the epoch was told before each, and its batches
-        calls = 0
+        passes: dict[int, tuple[list, dict[int, list]]] = {}  # which epochs were told before each, and its batches
+        said = []
         for event in seen.all("batch.indices", "set_epoch"):
             if event.what == "set_epoch":
-                calls += event.of in loader.get("sampled_by", ())
+                said += [event.epoch] * (event.of in loader.get("sampled_by", ()))
             elif event.loader == loader.number and event.indices is not None:
-                passes.setdefault(event.epoch, (calls, {}))[1][event.batch] = event.indices
+                passes.setdefault(event.epoch, ([*said], {}))[1][event.batch] = event.indices
         orders = [(told, [index for batch in sorted(asked)[:3] for index in asked[batch]]) for told, asked in passes.values()]
         if not orders or orders[0][1] == sorted(orders[0][1]):  # it does not shuffle
             continue
@@ -208,11 +208,16 @@ def shuffles(seen: Seen) -> tuple:
         differ = differ or any(one != two for (_, one), (_, two) in pairwise(orders))
         for (before, one), (after, two) in pairwise(orders):
             # Two passes in one epoch, of which one is no training, are given the same order.
-            if len(one) > 4 and one == two and (after > before or not calls):
-                why = ("set_epoch gave the same number, or came when the pass had begun" if calls else
-                       "the DistributedSampler was not told the epoch")
+            if len(one) > 4 and one == two and (len(after) > len(before) or not said):
+                if before and before[-1] == after[-1]:
+                    again = True
+                    continue
+                why = "set_epoch came when the pass had begun" if said else "the DistributedSampler was not told the epoch"
                 return WRONG, (f"Two epochs had the same order: {why}. "
                                "Call sampler.set_epoch(epoch) before each."), loader
+    if again:
+        return UNSEEN, ("set_epoch gave two epochs the same number. Where it is counted from steps, that is because the audit "
+                        "ended the first one early; else they have the same order."), loaders[0]
     if several and not differ:
         return UNSEEN, "Two passes had the same order. They may be of one epoch."
     return (USED, "The second epoch had another order.") if several else (UNSEEN, "This run came to no second epoch.")
