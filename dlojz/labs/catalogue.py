@@ -125,7 +125,7 @@ class Lab:
     ``files`` hold its fences, ``file`` is the first of them. ``notebook``: the lab in whose notebook it is checked, where it has
     none of its own. ``only_with``: the switches without which a run uses none of its fences ("processes": with one process), so
     that it stays the same job when they are written. ``ends``: the jobs of its notebook that are meant to end otherwise than
-    COMPLETED, by name.
+    COMPLETED, by name. ``before``: those that show a file before its fences are written, which no solved workspace can run.
     """
 
     id: str = toml.key("the name of its folder: small letters, digits and _", lambda value: is_id(value))
@@ -146,6 +146,7 @@ class Lab:
     only_with: tuple[str, ...] = toml.words('a list of switches, such as ["--amp"], or "processes"', default=())
     ends: Mapping[str, str] | None = toml.key('the state of each job that does not complete: { too_large = "OUT_OF_MEMORY" }',
                                                 lambda value: _is_end_by_name(value), None)
+    before: tuple[str, ...] = toml.words('a list of jobs, such as ["shapes", "hunt_*"]', default=())
     goal: Goal | None = toml.table(Goal, None)  # noqa: RUF009
     prediction: Asked = toml.table(Asked, Asked())  # noqa: RUF009
     folder: Path = field(default=FOLDER)

@@ -99,10 +99,10 @@ def _pattern(name: ast.expr) -> str:
 
 def recorded() -> str:
     """A table of the notebooks that submit runs: which of their runs `reference` has, and which nobody has recorded. Runs that
-    are there to fail or to be cancelled are left out."""
+    are there to fail, and those that `launch` leaves out, are not in it."""
     have, rows = {name for card in kept_runs().values() for name in card}, []
     for notebook in notebooks_of(list(catalogue.labs().values())):
-        wanted = [name for name in names(notebooks.read(notebook)) if name not in notebooks.ends()]
+        wanted = [name for name in names(notebooks.read(notebook)) if name not in notebooks.ends() and not _left_out(name)]
         there = [name for name in wanted if name in have or fnmatch.filter(have.difference(wanted), name)]
         if wanted:
             rows.append([notebooks.lab_of(notebook), ", ".join(there), ", ".join(name for name in wanted if name not in there)])
@@ -215,7 +215,7 @@ def _inside(here: Path, site: str) -> Iterator[None]:
 
 @dataclass
 class Plan:
-    """The runs of some labs' notebooks, and what they cost. ``left_out``: runs that are meant to be cancelled."""
+    """The runs of some labs' notebooks, and what they cost. What `_left_out` names is not among them."""
 
     labs: list[Lab]
     requests: list[Request]
@@ -248,7 +248,7 @@ def plan(labs: Sequence[Lab], site: str = "") -> Plan:
 
     def planned(command, name=None, gpus=None, nodes=None, time=None, **options) -> _Submitted:
         order = ask(command, name, gpus, nodes, time, **_kept(options))
-        if _is_cancelled(name):
+        if _left_out(name):
             return _Submitted(Group([]), True)
         requests.extend(one for one in order.requests if one not in requests)
         jobs = [Job(order.here / "runs" / f"{one.name}-001", {"request": dataclasses.asdict(one), **facts})
@@ -268,9 +268,12 @@ def _kept(options: dict) -> dict:
     return {name: value for name, value in options.items() if name not in ("again", "wait", "dry_run")}
 
 
-def _is_cancelled(name: str | None) -> bool:
-    """Whether a run of this name is there to be cancelled: it leaves nothing to look at."""
-    return notebooks.ends().get(name or "") == "CANCELLED"
+def _left_out(name: str | None) -> bool:
+    """Whether a run of this name is there to be cancelled, which leaves nothing to look at, or shows a file before its fences are
+    written, which is not what it does in a solved workspace."""
+    name = name or ""
+    before = [pattern for lab in catalogue.labs().values() for pattern in lab.before]
+    return notebooks.ends().get(name) == "CANCELLED" or any(fnmatch.fnmatch(name, pattern) for pattern in before)
 
 
 # --- launched ------------------------------------------------------------------------------------------------------------
@@ -296,7 +299,7 @@ def launch(labs: Sequence[Lab], site: str = "", say: Callable[[str], None] = pri
     jobs: dict[Path, Job] = {}
 
     def submitted(command, name=None, gpus=None, nodes=None, time=None, **options) -> _Submitted:
-        if _is_cancelled(name):
+        if _left_out(name):
             return _Submitted(Group([]), False)
         order = ask(command, name, gpus, nodes, time if limit is None else limit, **_kept(options))
         made = [jobs.setdefault(job.folder, job) for job in start(order.requests, order.here, *order.facts, again=False)]
