@@ -99,6 +99,13 @@ def test_a_day_as_it_would_be_submitted(here, monkeypatch, capsys):
     assert [words.gpu_minutes(count) for count in (0.5, 1, 3.0)] == ["0.5 GPU-minutes", "1 GPU-minute", "3 GPU-minutes"]
 
 
+def test_what_shows_a_script_before_it_is_mended_is_left_out(here):
+    """A solved workspace has only the mended ones, and would call what they do `shapes` and `own_before`."""
+    workspace.create(here, ["all"])
+    planned = [each.name for each in launch.plan(launch.labs_of("profiler") + launch.labs_of("own")).requests]
+    assert planned == ["profile_small", "profile_large", "shapes_mended", "letters_mended", "faces_mended", "own", "own_trace"]
+
+
 def test_all_is_submitted_each_when_it_can_be(given, capsys):
     said = []
     found = launch.launch(launch.labs_of("amp"), say=said.append, pause=0.05)
