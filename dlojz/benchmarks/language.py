@@ -240,7 +240,7 @@ def of_run(folder: Path) -> dict:
 
 
 # -------------------------------------------------------------------------------------------------------------- the page
-NANOGPT = 501_800  # tokens/s of its bench.py (65.30 ms) beside `script` and `whole` of docs/results: same H200, hour, batch and torch
+NANOGPT = 501_800  # tokens/s of its bench.py (65.30 ms) beside `script` and `whole` of docs/results: same H200, batch and torch
 
 
 def of_speed(found: dict) -> str:
