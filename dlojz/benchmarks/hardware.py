@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import itertools
 import math
 import sys
@@ -348,10 +347,7 @@ def _ways(here: Here, what: str, ways: dict[str, Callable], given: tuple, right,
 
 
 def _reference(name: str):
-    spec = importlib.util.spec_from_file_location(f"kit_{Path(name).stem}", paths.PACKAGE / "reference" / name)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return paths.module(paths.PACKAGE / "reference" / name)
 
 
 def _refusals() -> Iterator[dict]:

@@ -188,7 +188,7 @@ METHODS: dict[str, tuple[Method, ...]] = {
         Method("LoRA", "--lora 16", _memory("LoRA, rank 16"), GPT,
                "Fine-tuning: no gradients and no states for the weights that stay.", "memory"),
         Method("ZeRO 2", "--shard zero2", _shared("parts, blocks kept whole (ZeRO 2)", "1b"),
-               "GPT 1B, 2 GPUs; from DDP", "The weights fit, gradients and states do not. As fast as DDP.", "fsdp"),
+               "GPT 1B, 2 GPUs; from DDP", "The weights fit, the rest does not. As fast as DDP if blocks are large.", "fsdp"),
         Method("FSDP2", "--shard · fully_shard", _shared("parts (FSDP2)", "3b"), "GPT 3B, 2 GPUs; from DDP",
                "A copy of the model does not fit. More GPUs: a smaller part for each.", "fsdp"),
     ),

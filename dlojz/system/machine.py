@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -103,6 +104,20 @@ def gpu_uuid(device) -> str | None:
 
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
     return str(uuid) if uuid else None
+
+
+@contextlib.contextmanager
+def one_thread(limited: bool = True) -> Iterator[None]:
+    """torch computes on one core in this block: of small tensors several threads would mostly wait for each other, and for long
+    wherever another program takes a core. ``limited`` = False: with as many as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if limited else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def peak_memory(device) -> dict:

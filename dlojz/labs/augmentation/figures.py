@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import base64
 import functools
-import importlib.util
 import io
 import math
 import tempfile
@@ -16,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...data import drawing
-from ...system import workspace
+from ...system import machine, paths, workspace
 from ...ui import charts, tables, words
 from ...ui.charts import Line
 from ...ui.page import View, headline, quiet, table, table_html
@@ -34,14 +33,7 @@ STRENGTHS = {"ShearX": "slope", "ShearY": "slope", "TranslateX": "pixels", "Tran
 
 def finished():
     """The kit's own augment.py."""
-    return _loaded(catalogue.reference("augment.py"))
-
-
-def _loaded(file: Path):
-    spec = importlib.util.spec_from_file_location(f"augment_of_{file.parent.name}", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return paths.module(catalogue.reference("augment.py"))
 
 
 @functools.lru_cache(maxsize=4)
@@ -171,7 +163,7 @@ def yours() -> View:
     import torch
 
     file = workspace.find() / "augment.py"
-    augment, labels = _loaded(file), torch.arange(len(KINDS))
+    augment, labels = paths.module(file), torch.arange(len(KINDS))
     made = []
     for name, at in (("mixup", 4), ("cutmix", 3)):
         mixer = augment.Mixer(argparse.Namespace(augment=name, alpha=1.0, label_smoothing=0.0, seed=1), len(KINDS), 0)
@@ -307,16 +299,12 @@ def costs(batches: Sequence[int] = (), sizes: Sequence[int] = (), repeat: int = 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     batches = batches or ((32, 64, 128, 256, 512) if device == "cuda" else (8, 16, 32, 64, 128))
     sizes, augment, found = sizes or ((64, 224) if device == "cuda" else (32, 128)), finished(), {}
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # several threads wait for each other wherever another program takes a core
-    try:
+    with machine.one_thread():
         for pixels in sizes:
             for count in batches:
                 given = _batch(augment, count, pixels, device)
                 found[pixels, count] = [(_best(functools.partial(function, *given), device, repeat), _operations(function, given))
                                         for function in (augment.cutmix, augment.cutmix_batch)]
-    finally:
-        torch.set_num_threads(threads)
     drawn_ = []
     for pixels in sizes:
         timed = [found[pixels, count] for count in batches]
@@ -382,27 +370,23 @@ def loading(pixels: int = 224, count: int = 12, speeds: Sequence[int] = (500, 20
 
     from ... import data
 
-    augment, threads = finished(), torch.get_num_threads()
+    augment = finished()
     transform = augment.of_image(argparse.Namespace(augment="randaugment"))
     mixer = augment.Mixer(argparse.Namespace(augment="mixup-cpu", alpha=0.2, label_smoothing=0.0, seed=1), 10, 0)
-    torch.set_num_threads(1)  # as in a worker
-    try:
-        with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
-            files = [Path(folder) / f"{number}.jpg" for number in range(count)]
-            for number, file in enumerate(files):
-                drawing.draw(number % len(drawing.CLASSES), number).convert("RGB").save(file, "JPEG", quality=90)
-            size = sum(file.stat().st_size for file in files) / count
+    with machine.one_thread(), tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):  # as in a worker
+        files = [Path(folder) / f"{number}.jpg" for number in range(count)]
+        for number, file in enumerate(files):
+            drawing.draw(number % len(drawing.CLASSES), number).convert("RGB").save(file, "JPEG", quality=90)
+        size = sum(file.stat().st_size for file in files) / count
 
-            def read():
-                return [(data.read_image(file, pixels, data.centre_crop), 0) for file in files]
+        def read():
+            return [(data.read_image(file, pixels, data.centre_crop), 0) for file in files]
 
-            read()
-            samples = read()
-            one, two, three, four = (_best(each, "cpu", 4) / count * 1000 for each in (
-                read, lambda: [transform(image) for image, _ in samples], lambda: default_collate(samples),
-                lambda: mixer.collate(samples)))
-    finally:
-        torch.set_num_threads(threads)
+        read()
+        samples = read()
+        one, two, three, four = (_best(each, "cpu", 4) / count * 1000 for each in (
+            read, lambda: [transform(image) for image, _ in samples], lambda: default_collate(samples),
+            lambda: mixer.collate(samples)))
     ways = [("decode, crop, resize, batch", one + three), ("and RandAugment", one + two + three),
             ("and mixup in the loader", one + four), ("and both", one + two + four)]
     head = ["the loader's work", "ms an image", "images/s a core", *(f"cores for {speed:,} images/s" for speed in speeds)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import re
@@ -10,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ...system import workspace
+from ...system import paths, workspace
 from ...system.errors import UsageError
 from ...ui import charts, tables
 from ...ui.page import View, headline, note, table, table_html
@@ -142,10 +141,7 @@ def mine(name: str) -> Callable:
     """A function of the trainee's own loading.py, as it is in the file now. Raises UsageError."""
     file = workspace.find() / LOADING
     with _in_loading():
-        spec = importlib.util.spec_from_file_location(file.stem, file)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return getattr(module, name)
+        return getattr(paths.module(file), name)
 
 
 @contextmanager

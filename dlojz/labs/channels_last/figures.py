@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from ...system import machine
 from ...ui import tables
 from ...ui.page import View, headline, quiet
 from ...ui.palette import BLUE, GREEN, SKY, VERMILLION
@@ -88,12 +89,8 @@ def widths(channels: Sequence[int] = (60, 63, 64, 65, 72), pixels: int = 28, bat
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.float16 if device == "cuda" else torch.bfloat16
     batch = batch or (256 if device == "cuda" else 8)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # several threads wait for each other wherever another program takes a core
-    try:
+    with machine.one_thread():
         speed = [_speed(width, pixels, batch, device, dtype, repeat) for width in channels]
-    finally:
-        torch.set_num_threads(threads)
     where = "the GPU" if device == "cuda" else "one core"
     what = f"{batch} images of {pixels} x {pixels}, {str(dtype).removeprefix('torch.')}, channels-last, on {where}"
     head = ["channels", *(f"{width}{' = 8 x ' + str(width // 8) if width % 8 == 0 else ''}" for width in channels)]

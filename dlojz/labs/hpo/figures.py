@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import importlib.util
 import json
 import math
 import os
@@ -14,12 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...jobs import runs
-from ...system import paths, processes, sites, workspace
+from ...system import machine, paths, processes, sites, workspace
 from ...system.errors import UsageError
 from ...training import trials
 from ...ui import charts, tables, words
@@ -60,31 +58,11 @@ def sized(scale: str = "") -> Sized:
 @functools.cache
 def finished():
     """The kit's own search.py. Raises UsageError where Optuna is not installed."""
-    return _loaded(catalogue.reference("search.py"))
+    return paths.module(catalogue.reference("search.py"))
 
 
 def yours():
-    return _loaded(workspace.find() / "search.py")
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """These matrices are too small for more."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _loaded(file: Path):
-    spec = importlib.util.spec_from_file_location(f"search_of_{file.parent.name}", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return paths.module(workspace.find() / "search.py")
 
 
 def _view(title: str, chart, head: Sequence[str] = (), rows: Sequence[Sequence[str]] = (), note: str = "", twin=True) -> View:
@@ -421,7 +399,7 @@ def finalists(job) -> View:
     import torch
 
     size, mine, kit = sized(), yours(), finished()
-    with _one_thread():
+    with machine.one_thread():
         data = kit.load("cuda" if torch.cuda.is_available() else "cpu", [500, 300, 300] if "--images" in size.run else None)
         rows = rows[: size.finalists]
         seeds = [1001 + number for number in range(size.seeds)]
@@ -448,7 +426,7 @@ def transfer() -> View:
     import torch
 
     size, mine = sized(), yours()
-    with _one_thread():
+    with machine.one_thread():
         data = finished().load("cuda" if torch.cuda.is_available() else "cpu", [size.images, 100, 100])
         rows = list(mine.transfer(data, rates=RATES[2::2] if size.images < 2_000 else RATES[1:], epochs=size.epochs))
     return _transfer(rows, f"{size.images:,} images, {words.counted(size.epochs, 'epoch')}, on this machine")

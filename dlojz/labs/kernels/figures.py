@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from ...system import workspace
+from ...system import paths, workspace
 from ...traces.roofs import bandwidth, timed
 from ...ui import charts, tables, words
 from ...ui.charts import Bar, Line
@@ -18,15 +16,7 @@ LENGTHS = (512, 1024, 2048, 4096)
 
 def _mine():
     """The trainee's kernels.py."""
-    file = workspace.find() / "kernels.py"
-    return _loaded(file)
-
-
-def _loaded(file: Path):
-    spec = importlib.util.spec_from_file_location(f"kernels_of_{file.parent.name}", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return paths.module(workspace.find() / "kernels.py")
 
 
 def _device() -> str:

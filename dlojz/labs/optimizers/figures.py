@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...jobs import runs
-from ...system import paths, sites, workspace
+from ...system import machine, paths, sites, workspace
 from ...system.errors import UsageError
 from ...ui import charts, tables, words
 from ...ui.charts import Line
@@ -86,12 +85,8 @@ def update(parameters: int = 0) -> View:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     small = os.environ.get("DLOJZ_SCALE") == "ci"
     parameters = parameters or (100_000_000 if device.type == "cuda" else 500_000 if small else 10_000_000)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1 if device.type == "cpu" else threads)  # several wait for each other where a program takes a core
-    try:
+    with machine.one_thread(device.type == "cpu"):
         rows = updates.update(device, parameters, names=("adamw", "lamb"), side=min(1024, 256 * (1 if small else 4)))
-    finally:
-        torch.set_num_threads(threads)
     on = torch.cuda.get_device_name() if device.type == "cuda" else "one core of this machine"
     return _updates(rows, f"measured now, {on}")
 
@@ -138,10 +133,7 @@ def _some(updates: int) -> list[int]:
 
 
 def _yours():
-    spec = importlib.util.spec_from_file_location("optimizers_here", workspace.find() / "optimizers.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return paths.module(workspace.find() / "optimizers.py")
 
 
 # ------------------------------------------------------------------------------------------------------- steps to a loss

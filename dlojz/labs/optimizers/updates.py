@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from ...system import paths
 from .. import catalogue
 
 MEAN_OVER = 2048  # images: the training loss is a mean over so many, or over one batch
@@ -18,10 +18,7 @@ IMPLEMENTATIONS = {"for-loop": {"foreach": False, "fused": False}, "foreach": {"
 
 def reference():
     """The kit's optimizers.py."""
-    spec = importlib.util.spec_from_file_location("optimizers", catalogue.reference("optimizers.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return paths.module(catalogue.reference("optimizers.py"))
 
 
 def makers(optimizers) -> Iterator[tuple[str, str, int, Callable]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 
 from ...system import paths, workspace
 from ...system.errors import UsageError
@@ -24,12 +22,7 @@ LINKS = {"NVLink in a node": 450e9, "400 Gbit/s between nodes": 50e9, "100 Gbit/
 
 def yours():
     """The parallelism.py of this workspace."""
-    file = workspace.find() / "parallelism.py"
-    spec = importlib.util.spec_from_file_location("parallelism_of_the_workspace", file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return paths.module(workspace.find() / "parallelism.py")
 
 
 # ----------------------------------------------------------------------------------------------------------------- links

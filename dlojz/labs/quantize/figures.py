@@ -3,14 +3,12 @@ machine, and what was recorded on one H200."""
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import importlib.util
 import time
-from pathlib import Path
 
-from ...system import paths, workspace
+from ...system import machine, paths, workspace
 from ...ui import charts, words
 from ...ui.page import View, headline, quiet, table, table_html
 from ...ui.palette import BLUE, GREY, ORANGE, VERMILLION
@@ -32,27 +30,7 @@ CONTEXT, STEPS, BATCH = 8, 300, 128  # of the small network: bytes that it sees,
 
 def finished():
     """The kit's own quantize.py."""
-    return _loaded(catalogue.reference("quantize.py"))
-
-
-def _loaded(file: Path):
-    spec = importlib.util.spec_from_file_location(f"quantize_of_{file.parent.name}", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@contextlib.contextmanager
-def _one_thread():
-    """Small tensors: several threads would wait for each other, on a busy machine for long."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return paths.module(catalogue.reference("quantize.py"))
 
 
 def _view(title: str, head: list[str], rows: list[list[str]], note: str = "", chart=None, aside: str = "") -> View:
@@ -66,7 +44,7 @@ def yours() -> View:
     """What your `absmax` loses of a weight, by how many numbers share a scale. One of its 64 channels is 20 times as large."""
     import torch
 
-    mine, kit = _loaded(workspace.find() / "quantize.py"), finished()
+    mine, kit = paths.module(workspace.find() / "quantize.py"), finished()
     weight = torch.randn(64, 256, generator=torch.Generator().manual_seed(0))
     weight[7] *= 20
     rest = torch.arange(64) != 7
@@ -124,7 +102,7 @@ def trained():
     """A network that predicts the next byte of Python text, trained for a second or so."""
     import torch
 
-    with torch.random.fork_rng(devices=[]), _one_thread():
+    with torch.random.fork_rng(devices=[]), machine.one_thread():
         torch.manual_seed(0)
         net = torch.nn.Sequential(torch.nn.Embedding(128, 16), torch.nn.Flatten(), torch.nn.Linear(16 * CONTEXT, 128),
                                   torch.nn.ReLU(), torch.nn.Linear(128, 128))
@@ -149,7 +127,7 @@ def network() -> View:
 
     def add(name: str, size: str, net) -> None:
         inputs, labels = _rows(8192, torch.Generator().manual_seed(2), tested=True)
-        with torch.no_grad(), _one_thread():
+        with torch.no_grad(), machine.one_thread():
             outputs = net(inputs)
             loss = torch.nn.functional.cross_entropy(outputs, labels).item()
         rows.append([name, size, f"{loss:.3f}", words.share((outputs.argmax(1) == labels).float().mean().item())])
@@ -170,7 +148,7 @@ def network() -> View:
             for layer, mask in kept:
                 layer.weight.mul_(mask)
 
-    with _one_thread():
+    with machine.one_thread():
         _train(pruned, STEPS // 2, 2e-3, 3, again)
     add("2:4, trained on with the same zeros", "2.25", pruned)
     head = ["weights", "bytes per weight", "test loss", "right"]
@@ -216,7 +194,7 @@ def one_row() -> View:
     ways = {name: lambda: x @ plain.t(), "int8, dequantized": lambda: x @ (q.to(dtype) * scale.to(dtype)).t(),
             "int8, scale after the product": lambda: kit.int8_linear(x, q, scale)}
     if device == "cuda" and importlib.util.find_spec("triton"):
-        kernel = _loaded(catalogue.reference("quantize_kernel.py")).int8_product
+        kernel = paths.module(catalogue.reference("quantize_kernel.py")).int8_product
         ways["int8, a kernel that reads int8"] = lambda: kernel(x, q, scale)
     took = {way: _timed(function, device) for way, function in ways.items()}
     chart = charts.bars([(way, seconds * 1e6) for way, seconds in took.items()], unit="µs")
@@ -293,7 +271,7 @@ def folding() -> View:
     images = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0)).to(device)
     nets, rows, results = {"as trained": net.to(device)}, [], {}
     nets["folded"] = kit.folded(net)
-    with torch.inference_mode(), _one_thread():
+    with torch.inference_mode(), machine.one_thread():
         for name, one in nets.items():
             results[name] = one(images)
             norms = sum(isinstance(module, torch.nn.BatchNorm2d) for module in one.modules())

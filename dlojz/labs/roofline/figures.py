@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from ...system import hardware, workspace
+from ...system import hardware, paths, workspace
 from ...traces import roofs
 from ...traces.roofs import Roof
 from ...ui import charts, tables, words
@@ -83,14 +81,7 @@ def sized(scale: str = "") -> Sized:
 
 def finished():
     """The kit's own roofline.py."""
-    return _loaded(catalogue.reference("roofline.py"))
-
-
-def _loaded(file: Path):
-    spec = importlib.util.spec_from_file_location(f"roofline_of_{file.parent.name}", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return paths.module(catalogue.reference("roofline.py"))
 
 
 def _device() -> str:
@@ -101,7 +92,7 @@ def _device() -> str:
 
 def yours() -> View:
     """What your functions count for six operators in bfloat16, and the least time that your `seconds` gives them on an H200."""
-    mine = _loaded(workspace.find() / "roofline.py")
+    mine = paths.module(workspace.find() / "roofline.py")
     head = ["in bfloat16", "operations", "bytes", "FLOP per byte", "at least, on an H200"]
     cells = []
     for name, function, sizes, _, _ in OPERATORS:
@@ -201,7 +192,7 @@ def shapes(sides: Sequence[int] = (), seconds: float = 0.1) -> View:
 
 def stairs() -> View:
     """The recorded times of 64 products on an H200, beside those that your `useful` leads to."""
-    mine = _loaded(workspace.find() / "roofline.py").useful
+    mine = paths.module(workspace.find() / "roofline.py").useful
     whose = "yours" if mine(SIDE, 128, *TILE, PROCESSORS) else "the kit's, as yours is not written yet"
     useful = mine if whose == "yours" else finished().useful
     sizes = [128 * number for number in range(1, len(WIDE) + 1)]
