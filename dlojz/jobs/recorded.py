@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..system import paths, sites, suggest, textfile
 from ..system.errors import UsageError
-from ..training import records
+from ..training import records, summary
 from ..training.records import Record
 from ..ui import page
 from .job import Job
@@ -107,11 +107,19 @@ def keep(names: Sequence[str] = (), into: str = "") -> Iterator[str]:
     for one in found:
         some = [one] if isinstance(one, Job) else list(one)
         for number, job in enumerate(some, 1):
-            if job.status.state == "COMPLETED" and job.record.steps:
-                yield f"{job.run}: {save(job.record, job.name if len(some) == 1 else f'{job.name}-{number}', folder)}"
-            else:
-                why = "recorded no step" if job.status.state == "COMPLETED" else f"is {job.status.state}"
+            if why := _lacks(job):
                 yield f"{job.run}: not kept, it {why}"
+            else:
+                yield f"{job.run}: {save(job.record, job.name if len(some) == 1 else f'{job.name}-{number}', folder)}"
+
+
+def _lacks(job: Job) -> str:
+    """What a job's record needs to be a reference, and this one has not."""
+    if job.status.state != "COMPLETED":
+        return f"is {job.status.state}"
+    if not summary.numbers(job.record).get("images_per_second"):
+        return "recorded no timed step"
+    return "" if job.record.start.get("machine") else "does not say on which machine it ran"
 
 
 def save(record: Record, name: str, folder: Path = FOLDER) -> Path:
@@ -126,13 +134,20 @@ def save(record: Record, name: str, folder: Path = FOLDER) -> Path:
     return file
 
 
-def _kept(record: Record) -> Iterable[dict]:
-    """Of a long run every n-th of the timed steps, so that averages stay what they are, and the last."""
+def _kept(record: Record) -> Iterator[dict]:
+    """Of a long run every n-th of the timed steps, so that averages stay what they are, and the last. ``left_out`` of a step are
+    the seconds of those before it that were not kept."""
     timed = [step["step"] for step in record.timed_steps]
     every = -(-len(timed) // MOST)
     left_out = {number for place, number in enumerate(reversed(timed)) if place % every} if timed else set()
-    return (event for event in record.events if event["event"] in EVENTS
-            and not (event["event"] == "step" and event["step"] in left_out))
+    seconds = 0.0
+    for event in record.events:
+        if event["event"] == "step" and event["step"] in left_out:
+            seconds += event.get("seconds", 0.0)
+        elif event["event"] in EVENTS:
+            if event["event"] == "step" and seconds:
+                event, seconds = {**event, "left_out": seconds}, 0.0
+            yield event
 
 
 def _small(value, key: str = ""):

@@ -221,11 +221,17 @@ def _exactly(name: str, value: float) -> str:
 
 
 def _positions(run: Run, by: str) -> dict[int, float]:
-    """Step -> where it lies on the axis."""
-    if by == "time":
-        return moments(laid_out(run))
-    each = (run.steps_per_epoch or 1) if by == "epoch" else 1
-    return {step["step"]: step["step"] / each for step in run.record.steps}
+    """Step -> where it lies on the axis. A validation after a step that was not kept is, in time, where the next one is."""
+    numbers = {event["step"] for event in (*run.record.steps, *run.record.validations) if "step" in event}
+    if by != "time":
+        each = (run.steps_per_epoch or 1) if by == "epoch" else 1
+        return {number: number / each for number in numbers}
+    known, found, later = moments(laid_out(run)), {}, None
+    for number in sorted(numbers, reverse=True):
+        later = known.get(number, later)
+        if later is not None:
+            found[number] = later
+    return found
 
 
 def _series(events: Sequence[dict], where: dict[int, float], name: str, second: float) -> list[tuple[float, float]]:

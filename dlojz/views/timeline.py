@@ -116,7 +116,7 @@ def timeline(job, steps: tuple[int, int] | None = None) -> View:
 
 
 def laid_out(run: Run) -> Course:
-    """Steps one after the other, with validations and checkpoints where they came."""
+    """Steps one after the other, with validations and checkpoints where they came, or before the next step that was kept."""
     between: dict[int, float] = {}
     for event in (*run.record.validations, *run.record.checkpoints):
         if "step" in event and "seconds" in event:
@@ -124,10 +124,11 @@ def laid_out(run: Run) -> Course:
     steps = [step for step in run.record.steps if "seconds" in step]
     begins, others, now = [], {}, 0.0
     for index, step in enumerate(steps):
+        now += step.get("left_out", 0.0)
         begins.append(now)
         now += step["seconds"]
-        if between and step["step"] in between:
-            others[index] = between.pop(step["step"])
+        if due := [at for at in between if at <= step["step"]]:
+            others[index] = sum(map(between.pop, due))
             now += others[index]
     return Course(steps, begins, others, now)
 
@@ -135,7 +136,9 @@ def laid_out(run: Run) -> Course:
 def findings(run: Run, course: Course) -> list[tuple[str, str]]:
     """The same in words."""
     steps, found = course.steps, run.numbers
-    rows = [("run", f"{words.counted(len(steps), 'step')} in {words.seconds(course.end)}")]
+    thin = any("left_out" in step for step in steps)
+    done, kept = (steps[-1]["step"], f", {len(steps)} of them recorded") if thin else (len(steps), "")
+    rows = [("run", f"{words.counted(done, 'step')} in {words.seconds(course.end)}{kept}")]
     rows.append(("first step", f"{words.seconds(steps[0]['seconds'])}" + _most(steps[0])))
     warm = [step["seconds"] for step in steps if step.get("warmup")]
     if warm:
@@ -159,9 +162,9 @@ def findings(run: Run, course: Course) -> list[tuple[str, str]]:
 
 def _named(run: Run, course: Course) -> str:
     """``1 validation and 2 checkpoints``: a run that was stopped has saved one, perhaps without having validated."""
-    after = {course.steps[index]["step"] for index in course.others}
+    last = course.steps[-1]["step"]
     kinds = (("validation", run.record.validations), ("checkpoint", run.record.checkpoints))
-    numbers = ((sum("seconds" in event and event["step"] in after for event in events), kind) for kind, events in kinds)
+    numbers = ((sum("seconds" in each and each.get("step", last + 1) <= last for each in events), kind) for kind, events in kinds)
     return " and ".join(words.counted(number, kind) for number, kind in numbers if number)
 
 

@@ -12,6 +12,8 @@ from dlojz.system.errors import UsageError
 from dlojz.ui import charts
 from dlojz.views import comparable
 from dlojz.views.compare import switches
+from dlojz.views.curves import _positions
+from dlojz.views.timeline import laid_out
 
 H200 = {"device": "cuda", "gpu": "NVIDIA H200", "cpu": "EPYC", "cores_allowed": 16, "host": "node7", "gpu_uuid": "GPU-1"}
 
@@ -89,9 +91,19 @@ def test_nothing_of_the_person_is_kept(kept):
     assert json.loads(text.split("\n")[3])["seconds"] == 0.25 and len(text) < 6000
 
 
+def test_a_long_run_is_kept_in_few_steps_with_its_seconds_and_validations(tmp_path):
+    slow = [step | ({"seconds": 9.0} if step["step"] == 250 else {}) for step in steps(last=800, seconds=0.5)]
+    long = record(start(H200, total=800), *slow[:300], VALIDATION | {"step": 300, "seconds": 4.0}, *slow[300:], end())
+    run = recorded.read(save(long, "long", tmp_path))
+    assert 100 <= len(run.record.steps) <= recorded.MOST + 10 and run.numbers["step_seconds"] == pytest.approx(0.5)
+    assert laid_out(run).end == pytest.approx(sum(step["seconds"] for step in slow) + 4)
+    assert "800 steps in" in str(views.timeline(run)) and "1 validation took 4.00 s" in str(views.timeline(run))
+    assert all(300 in _positions(run, by) for by in ("step", "epoch", "time")), "its dot is drawn"
+
+
 def test_what_comes_with_the_kit_is_whole():
     for card, names in recorded.recorded().items():
         for name, files in names.items():
             found = [recorded.read(file) for file in files]
             assert all(run.state == "COMPLETED" and run.numbers.get("images_per_second") for run in found), (card, name)
-            assert all(recorded.card(run.record) == card and file.stat().st_size < 40_000 for run, file in zip(found, files))
+            assert all(recorded.card(run.record) == card and file.stat().st_size < 45_000 for run, file in zip(found, files))

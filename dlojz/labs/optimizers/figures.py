@@ -151,11 +151,13 @@ def reached(run, target: float) -> Reached:
     """Of a run's record: the loss as a mean over 2,048 images, as in the recorded runs."""
     found = runs.one(run)
     batch = int(found.start.get("global_batch") or 1)
-    losses = [step["loss"] for step in found.record.steps if "loss" in step]
-    over = max(1, updates.MEAN_OVER // batch)
-    means = updates.smoothed(losses, batch)
-    steps = next((at for at, mean in enumerate(means, 1) if at >= min(over, len(means)) and mean <= target), None)
-    return Reached(found.name, batch, steps, len(losses))
+    losses = {step["step"]: step["loss"] for step in found.record.steps if "loss" in step}
+    ran = max(losses, default=0)
+    each = batch * max(1, round(ran / max(1, len(losses))))  # of a run kept as a reference, a step stands for several
+    means = updates.smoothed(list(losses.values()), each)
+    over = min(max(1, updates.MEAN_OVER // each), len(means))
+    steps = next((step for at, (step, mean) in enumerate(zip(losses, means), 1) if at >= over and mean <= target), None)
+    return Reached(found.name, batch, steps, ran)
 
 
 def critical(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
