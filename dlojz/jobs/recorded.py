@@ -110,7 +110,9 @@ def keep(names: Sequence[str] = (), into: str = "") -> Iterator[str]:
             if why := _lacks(job):
                 yield f"{job.run}: not kept, it {why}"
             else:
-                yield f"{job.run}: {save(job.record, job.name if len(some) == 1 else f'{job.name}-{number}', folder)}"
+                name = job.name if len(some) == 1 else f"{job.name}-{number}"
+                there = (folder / card(job.record) / f"{name}.jsonl").exists()
+                yield f"{job.run}: {save(job.record, name, folder)}{' (replaces the record that was there)' if there else ''}"
 
 
 def _lacks(job: Job) -> str:

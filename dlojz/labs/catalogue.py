@@ -126,6 +126,7 @@ class Lab:
     none of its own. ``only_with``: the switches without which a run uses none of its fences ("processes": with one process), so
     that it stays the same job when they are written. ``ends``: the jobs of its notebook that are meant to end otherwise than
     COMPLETED, by name. ``before``: those that show a file before its fences are written, which no solved workspace can run.
+    ``stepless``: those that record no timed step, so that `dlojz reference` keeps nothing of them.
     """
 
     id: str = toml.key("the name of its folder: small letters, digits and _", lambda value: is_id(value))
@@ -147,6 +148,7 @@ class Lab:
     ends: Mapping[str, str] | None = toml.key('the state of each job that does not complete: { too_large = "OUT_OF_MEMORY" }',
                                                 lambda value: _is_end_by_name(value), None)
     before: tuple[str, ...] = toml.words('a list of jobs, such as ["shapes", "hunt_*"]', default=())
+    stepless: tuple[str, ...] = toml.words('a list of jobs that record no step, such as ["links", "heads"]', default=())
     goal: Goal | None = toml.table(Goal, None)  # noqa: RUF009
     prediction: Asked = toml.table(Asked, Asked())  # noqa: RUF009
     folder: Path = field(default=FOLDER)

@@ -99,14 +99,21 @@ def _pattern(name: ast.expr) -> str:
 
 def recorded() -> str:
     """A table of the notebooks that submit runs: which of their runs `reference` has, and which nobody has recorded. Runs that
-    are there to fail, and those that `launch` leaves out, are not in it."""
+    `dlojz reference save` would not keep are left out: they are there to fail, are not launched, or record no timed step."""
+    submitted = {one: names(notebooks.read(one)) for one in notebooks_of(list(catalogue.labs().values()))}
     have, rows = {name for card in kept_runs().values() for name in card}, []
-    for notebook in notebooks_of(list(catalogue.labs().values())):
-        wanted = [name for name in names(notebooks.read(notebook)) if name not in notebooks.ends() and not _left_out(name)]
-        there = [name for name in wanted if name in have or fnmatch.filter(have.difference(wanted), name)]
+    others = have.difference(*submitted.values())  # what a pattern can stand for: no run that a notebook names in full
+    for notebook, some in submitted.items():
+        wanted = [name for name in some if not (name in notebooks.ends() or _left_out(name) or is_stepless(name))]
+        there = [name for name in wanted if name in have or fnmatch.filter(others, name)]
         if wanted:
             rows.append([notebooks.lab_of(notebook), ", ".join(there), ", ".join(name for name in wanted if name not in there)])
     return page.table(["lab", "recorded", "not recorded"], rows)
+
+
+def is_stepless(name: str) -> bool:
+    """Whether a run of this name, or of this pattern, records no timed step."""
+    return any(fnmatch.fnmatchcase(name, each) for lab in catalogue.labs().values() for each in lab.stepless)
 
 
 def _calls(statement: ast.stmt) -> set[str]:

@@ -205,6 +205,28 @@ def test_a_hunt_is_launched_with_its_lab():
     assert [lab.id for lab in launch.labs_of("profiler_hunt")] == ["profiler", "profiler_hunt"]
 
 
+def test_what_is_never_kept_is_no_gap(here, monkeypatch):
+    """What records no timed step is what lab.toml says (of heads.py no step has seconds); `reference list` asks for none of them."""
+    workspace.create(here, ["all"])
+    monkeypatch.setenv("DLOJZ_SITE", "laptop")
+    for one in launch.plan(list(catalogue.labs().values())).requests:
+        script = next((here / part for part in one.command if part.endswith(".py")), None)
+        records_steps = script and re.search(r"Training|bench|run\.steps\(", script.read_text())
+        assert one.name in {"heads", "own_trace", *notebooks.ends()} or bool(records_steps) != launch.is_stepless(one.name), one.name
+    monkeypatch.setattr(launch, "kept_runs", dict)
+    listed = set(re.findall(r"[\w*]+", launch.recorded().replace("\n", " , ")))
+    assert "each" in listed and not listed & {"shapes", "own_before", "heads", "search", "links", "pipeline", "ddp_statistics", "hunt_*", "fsdp_hunt_*"}
+
+
+def test_a_pattern_is_no_run_that_a_notebook_names(monkeypatch):
+    def gaps(*names):
+        monkeypatch.setattr(launch, "kept_runs", lambda: {"h100": {name: [] for name in names}})
+        return next(line for line in launch.recorded().splitlines() if line.startswith("ddp "))
+
+    assert re.split("  +", gaps("ddp_advanced", "ddp_one")) == ["ddp", "ddp_one", "ddp, ddp_*, ddp_talk"]
+    assert re.split("  +", gaps("ddp_4")) == ["ddp", "ddp_*", "ddp_one, ddp, ddp_talk"]
+
+
 def test_records_are_kept_for_the_site(given, monkeypatch, capsys):
     """A run of this site is found by `reference`, before those of the kit."""
     (given / "quick.py").write_text(
@@ -229,6 +251,9 @@ def test_records_are_kept_for_the_site(given, monkeypatch, capsys):
     assert lines["both"].split(None, 3)[1:] == ["2", "h100", "NVIDIA H100 80GB, torch 2.9, 2001-09-09"]
     assert re.split("  +", lines["ddp"]) == ["ddp", "one, both, after", "wrong, more"], "`too_long` is there to be cancelled"
     assert recorded.reference("gpu").recorded == "h200", "the kit's are there too"
+    assert "replaces" not in out
+    assert cli.main(["reference", "save", "one"]) == 0
+    assert "h100/one.jsonl (replaces the record that was there)" in capsys.readouterr().out
     assert cli.main(["reference", "save", "one", "--into", str(given / "other")]) == 0
     assert (given / "other" / "h100" / "one.jsonl").is_file()
     assert cli.main(["reference", "save", "none"]) == 2 and "there is no run 'none'" in capsys.readouterr().err
