@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -510,3 +511,12 @@ def test_a_page_and_labs_that_exist(tmp_path, monkeypatch):
     assert 'href="a.py#line=1"' in sheet.table(findings[-1:])
     assert f'href="{script.as_uri()}"' in page and "<code>loss = model(x) &lt; 3</code>" in page
     assert paths.share("notebooks", notebook).is_file()
+
+
+@pytest.mark.parametrize("numbers, told", [([0, 1], True), ([0, 0], False), ([], False), ([3], False)])
+def test_lab_own_sees_in_its_whole_run_that_epochs_counted_from_steps_go_on(numbers, told):
+    """A Trainer's `state.epoch` is 0 in both epochs of an audit, which ends the first one early."""
+    from dlojz.labs.own.check import tells_epochs
+
+    events = [SimpleNamespace(of="sampler 1", epoch=number) for number in numbers]
+    assert tells_epochs(SimpleNamespace(all=lambda kind: events if kind == "set_epoch" else [])) is told
