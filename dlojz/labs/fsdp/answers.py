@@ -211,6 +211,15 @@ dcp.load({"model": model}, checkpoint_id=folder)
 set_state_dict(net, optimizer, model_state_dict=model, optim_state_dict=states)
 # <<< fsdp.load
 
+# wrong: one learning rate for all groups · expect: the learning rate of group 1 is not what was saved(.|\n)*fsdp.load
+# >>> fsdp.load
+model, states = get_state_dict(net, optimizer)
+dcp.load({"model": model, "optimizer": states}, checkpoint_id=folder)
+set_state_dict(net, optimizer, model_state_dict=model, optim_state_dict=states)
+for group in optimizer.param_groups:
+    group["lr"] = optimizer.param_groups[0]["lr"]
+# <<< fsdp.load
+
 # wrong: all keep all · expect: `whole` returns \d+ tensors on rank 1, too(.|\n)*memory for one copy(.|\n)*fsdp.whole
 # >>> fsdp.whole
 return {name: each.full_tensor().cpu() for name, each in net.state_dict().items()}

@@ -84,7 +84,8 @@ def everything(net, optimizer):
     for name, parameter in net.named_parameters():
         found[name] = whole(parameter.detach()).clone()
         found |= {f"{kind} of {name}": whole(value).clone() for kind, value in optimizer.state.get(parameter, {}).items()}
-    return found | {"the learning rate": torch.tensor(optimizer.param_groups[0]["lr"])}
+    return found | {f"the learning rate of group {number}": torch.tensor(group["lr"])
+                    for number, group in enumerate(optimizer.param_groups)}
 
 
 def other_than(found, wanted):
@@ -93,7 +94,9 @@ def other_than(found, wanted):
 
 
 def adam(net, lr=1e-2):
-    return torch.optim.AdamW(net.parameters(), lr=lr)
+    """Two groups, as most training scripts have: matrices, and norms, which do not decay and learn at another rate."""
+    matrices, norms = ([p for p in net.parameters() if (p.dim() < 2) is small] for small in (False, True))
+    return torch.optim.AdamW([{"params": matrices}, {"params": norms, "lr": lr / 4, "weight_decay": 0.0}], lr=lr)
 
 
 def train(net, optimizer, step):
