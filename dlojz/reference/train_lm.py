@@ -124,7 +124,7 @@ def train(args: argparse.Namespace, procs: distributed.Processes, notes: list[st
         net = network(args, shape)
     if args.compile_blocks:
         for block in net.blocks:
-            block.forward = torch.compile(block.forward, mode=args.compile)  # not FSDP's hooks
+            block.forward = torch.compile(block.forward, mode=args.compile)  # FSDP's hooks stay outside
     model = net  # `net` keeps the plain parameter names, `model` may be wrapped
     if args.shard:  # before the optimizer is made: it is to know the parts, and not the whole parameters
         sharding.shard(net, sharding.make_mesh(device.type, args.replicas), sharding.precision(args.amp), args.shard == "zero2")
