@@ -301,18 +301,20 @@ def test_where_the_kit_s_own_answer_does_not_run_the_fault_is_outside(folder, ho
     assert not cache.exists(), "a run that has failed is not kept"
 
 
+# Two, as three or five crash torch 2.14 on a CPU: its backward pass of the probe's small channels-last convolutions.
 def test_a_fact_that_no_row_names(folder, host, cache):
     write(folder, "channels_last.model", "if args.channels_last:\n    net = net.to(memory_format=torch.channels_last)\n"
-                                         "torch.set_num_threads(3)\n")
+                                         "torch.set_num_threads(2)\n")
     outcome = run_check("channels_last", folder, PLENTY, host)
-    assert outcome.state == WRONG and "torch's setting `threads` is 3" in outcome.message, outcome
+    assert outcome.state == WRONG and "torch's setting `threads` is 2" in outcome.message, outcome
     assert "Where to look: the fence channels_last.model" in outcome.message
 
 
 def test_what_another_lab_does_is_forgiven_where_no_row_names_it(folder, host, cache):
     body = catalogue.reference_fences("train.py")["amp.update"].body
-    write(folder, "amp.update", body + "torch.set_num_threads(3)\n")
-    assert run_check("channels_last", folder, PLENTY, host).state == SOLVED
+    write(folder, "amp.update", body + "torch.set_num_threads(2)\n")
+    outcome = run_check("channels_last", folder, PLENTY, host)
+    assert outcome.state == SOLVED, outcome
 
 
 @pytest.mark.parametrize("fence, body", [
