@@ -301,7 +301,8 @@ def test_where_the_kit_s_own_answer_does_not_run_the_fault_is_outside(folder, ho
     assert not cache.exists(), "a run that has failed is not kept"
 
 
-# Two, as three or five crash torch 2.14 on a CPU: its backward pass of the probe's small channels-last convolutions.
+# Two: with three, five or more torch 2.14 crashes on a CPU with AVX-512 in the backward pass of the probe's network, which has
+# 1x1 convolutions of 8 channels with a stride, channels-last.
 def test_a_fact_that_no_row_names(folder, host, cache):
     write(folder, "channels_last.model", "if args.channels_last:\n    net = net.to(memory_format=torch.channels_last)\n"
                                          "torch.set_num_threads(2)\n")
