@@ -300,9 +300,9 @@ def row_html(row: Row) -> str:
         '<div style="display: flex; gap: 10px; align-items: baseline; line-height: 22px; font-size: 13px">'
         f'<span style="flex: 0 0 13em; {CUT}" title="{run}">{run}</span>'
         f'<span style="flex: 0 0 12em; white-space: nowrap; font-weight: 600; font-size: 11px">{mark}{state}</span>'
-        f'<span style="flex: 0 0 120px; background: rgba(128, 128, 128, .25); {BAR}" title="{part:.0%}">'
+        f'<span style="flex: 0 0 60px; background: rgba(128, 128, 128, .25); {BAR}" title="{part:.0%}">'
         f'<span style="display: block; width: {part:.1%}; background: {colour}; {BAR}"></span></span>'
-        f'<span style="flex: 1 1 0; min-width: 0; {cut}" title="{words}">{words}</span>'
+        f'<span style="flex: 1 1 0; width: 0; min-width: 0; {cut}" title="{words}">{words}</span>'
         "</div>"
     )
 

@@ -145,7 +145,8 @@ def edit(lab: str) -> messages.Shown:
         # An editor scrolls no further than it must, and shows the line as its lowest: so the fence's last one, to see all of it.
         line = max(fence.first + 1, fence.last - 1)
         there = messages.link(os.path.relpath(at.here / file), line, f"{file}, line {fence.first}")
-        rows.append([there, f"<code>{html.escape(name)}</code>", html.escape(title), state])
+        place = f'<span style="white-space: nowrap">{there}</span>'
+        rows.append([place, f"<code>{html.escape(name)}</code>", html.escape(title), state])
     return messages.Shown(messages.table(["where", "fence", "what it does", "state"], texts), messages.rows_html(rows))
 
 

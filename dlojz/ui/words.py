@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from ..system import sites
-
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "lamb": "LAMB", "lars": "LARS", "lion": "Lion"}
 
 AUGMENTATIONS = {"randaugment": "RandAugment", "mixup-cpu": "mixup in the loader", "mixup": "mixup",
@@ -75,9 +73,6 @@ def seconds(value: float) -> str:
         return "more than 1,000 years" if years > 1000 else f"{years:.1f} years" if years < 9.95 else f"{years:.0f} years"
     if value >= 9.5 * 86400:
         return f"{value / 86400:.0f} days"
-    if value >= 86400 - 30:
-        hours = round(value / 3600)
-        return f"{hours // 24} d {hours % 24} h"
     if value >= 599.5:
         return duration(value)
     if value >= 99.5:
@@ -176,7 +171,7 @@ def difference(value) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``8 s``, ``2 min``, ``1 h 5 min``; days as Slurm writes them."""
+    """``8 s``, ``2 min``, ``1 h 5 min``, ``3 d 4 h``."""
     seconds = round(seconds)
     if seconds < 100:
         return f"{seconds} s"
@@ -186,4 +181,5 @@ def duration(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     if hours < 24:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    return sites.duration(seconds)
+    hours = round(seconds / 3600)
+    return f"{hours // 24} d {hours % 24} h"

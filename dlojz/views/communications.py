@@ -178,7 +178,7 @@ def _step(facts: Facts) -> str:
     chart = charts.timeline(lanes, title=f"{name} in detail: {words.seconds(end - begin)}", begin=begin, end=end)
     names = named([name for name in chart.names if name[0] not in (ALONE, BESIDE)])
     left = f", the {len(there) - len(shown)} shortest left out" if len(there) > len(shown) else ""
-    how = f"Below, a row for each collective{left}. Solid: nothing is computed beside it. Faint: hidden behind computing."
+    how = f"The other rows: one collective each{left}. Solid: nothing is computed beside it. Faint: hidden behind computing."
     return replace(chart, label="the collectives of one step on a time axis", names=names).html() + page.quiet(how)
 
 

@@ -123,6 +123,10 @@ class Lab:
             .model.sharedModel.setSource(source) }}""", [words, source])
         self.run_cell(source, wait)
 
+    def save(self) -> None:
+        self.menu("File", "docmanager:save")
+        self.page.wait_for_function(f"() => {{ {FRONT} return !front.context.model.dirty }}")
+
     def restart(self) -> None:
         self.menu("Kernel", "kernelmenu:restart")
         self.page.click(".jp-Dialog .jp-mod-accept")

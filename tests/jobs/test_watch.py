@@ -166,8 +166,8 @@ def test_words_for_each_state(add, status, words):
 
 
 def test_durations_in_words():
-    said = [watch.duration(seconds) for seconds in (0.4, 99, 150, 3599, 3900, 7200, 100000)]
-    assert said == ["0 s", "99 s", "2 min", "1 h", "1 h 5 min", "2 h", "1-03:46:40"]
+    said = [watch.duration(seconds) for seconds in (0.4, 99, 150, 3599, 3900, 7200, 86370, 100000)]
+    assert said == ["0 s", "99 s", "2 min", "1 h", "1 h 5 min", "2 h", "1 d 0 h", "1 d 4 h"]
 
 
 # ---------------------------------------------------------------- which jobs
@@ -390,6 +390,12 @@ def test_html_shows_names_reasons_and_logs_as_text():
     assert "&lt;script&gt;" in page and "width: 100.0%" in page
     assert "width: 100.0%" in watch.row_html(watch.Row("search-001", "COMPLETED", "took 11 s")), "a run may record no step"
     assert "width: 0.0%" in watch.row_html(watch.Row("search-001", "RUNNING", "started"))
+
+
+def test_words_that_are_too_long_end_in_dots_before_the_buttons():
+    """With a width of their own they would be a part of the least width of what a widget shows, and go on under its buttons."""
+    assert "flex: 1 1 0; width: 0; min-width: 0; overflow: hidden; text-overflow: ellipsis" in watch.row_html(
+        watch.Row("x-001", "RUNNING"))
 
 
 def test_tail_of_a_log(tmp_path):

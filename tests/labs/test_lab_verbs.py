@@ -75,6 +75,10 @@ def test_edit_links_to_the_last_line_inside_of_each_fence(here, monkeypatch):
     assert [lines[int(line) + 1].strip() for _, line in links] == [f"# <<< {name}" for name in catalogue.lab("amp").fences]
 
 
+def test_a_place_to_edit_stays_on_one_line(here):
+    assert verbs.edit("amp")._repr_html_().count('<span style="white-space: nowrap"><a ') == 4
+
+
 def test_edit_of_an_empty_fence_stays_inside(here):
     write(here, "gpu.model", "")
     line = int(re.search(r"#line=(\d+)", verbs.edit("gpu.model")._repr_html_())[1])

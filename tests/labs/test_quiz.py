@@ -437,3 +437,7 @@ def test_a_question_may_be_named_by_its_number(here):
     for wrong in ("0", str(len(known) + 1), "-1"):
         with pytest.raises(UsageError, match="has no question"):
             quiz.quiz("amp", wrong)
+
+
+def test_units_are_put_into_brackets_once():
+    assert not [each.id for lab in catalogue.labs().values() for each in questions.read(lab) if "(" in each.unit]

@@ -60,6 +60,15 @@ def one_thread():
 PROCESSES = {"ddp": pytest.mark.slow, "ddp_advanced": pytest.mark.long, "fsdp": pytest.mark.long, "parallelism": pytest.mark.long}
 
 
+@pytest.mark.parametrize("lab", PROCESSES)
+def test_what_starts_processes_says_how_many_threads(lab, monkeypatch):
+    """Else torchrun warns, in a red box below the cell."""
+    starts = []
+    monkeypatch.setattr(subprocess, "run", lambda *_, **options: starts.append(options) or subprocess.CompletedProcess([], 0, ""))
+    exec("".join(harness.bare_loop(notebooks.read(notebook_of(lab)))[-1]["source"]), {})
+    assert [start["env"]["OMP_NUM_THREADS"] for start in starts] == ["1"]
+
+
 @pytest.mark.parametrize("lab", [pytest.param(lab, marks=PROCESSES.get(lab, ())) for lab in PRINTED])
 def test_prints_what_the_lab_is_about(lab, tmp_path, one_thread):
     found = harness.bare_loop(notebooks.read(notebook_of(lab)))
