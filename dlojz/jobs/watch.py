@@ -85,9 +85,9 @@ class Row:
         if self.place is not None:
             said.append(f"number {self.place} in the queue")
         if self.total:
-            said.append(f"{self.done} of {self.total} steps")
+            said.append(f"{self.done:,} of {self.total:,} steps")
         elif self.done:
-            said.append(f"{self.done} steps")
+            said.append(f"{self.done:,} steps")
         if self.speed:
             said.append((f"{self.speed:.4g}" if self.speed < 1000 else f"{self.speed:,.0f}") + f" {self.unit}/s")
         if self.state == "RUNNING" and self.left is not None:

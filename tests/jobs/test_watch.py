@@ -137,6 +137,7 @@ def test_a_resumed_run_goes_on_from_its_checkpoint(add):
     write(folder, 45, first=41, resumed_at=40)
     row = look()["amp-001"]
     assert row.done == 45 and row.words.startswith("45 of 100 steps")
+    assert watch.Row("x-001", "RUNNING", done=451, total=100_000).words == "451 of 100,000 steps"
 
 
 def test_records_that_are_torn_empty_or_of_another_script(add, workspace):
