@@ -12,7 +12,7 @@ With ranks there are several, each started as torchrun would start it.
                  updated something; None: none of these), told (whether it was given an epoch, or a metric)
 ``read``         a value that belongs to a graph is read by the host: how
 ``keeper``       a variable keeps the graphs of several losses: name, and the line that fills it
-``waited``       a loader has given a batch: seconds, of (which data set), cut_out (of tensors in memory)
+``waited``       a loader has given a batch: seconds, of (which data set), cut_out (of tensors in memory), loader, epoch, batch
 ``cut``          a pass over a loader was ended early
 ``kept``         torch.save writes a file: path
 ``wrote``        a file outside of the audit's own folder was opened to be written: path
@@ -126,7 +126,7 @@ class Watch:
         self.used: dict[int, tuple] = {}  # by parameter: gradient and version that an update has used
         self.piled: set[int] = set()
         self.filled: set[int] = set()
-        self.watched: dict[int, list] = {}  # parameters, by optimizer
+        self.watched: dict[torch.optim.Optimizer, list] = {}  # parameters
         self.kept: dict = {}  # what keeps graphs of several losses
 
     def install(self) -> None:
@@ -214,7 +214,7 @@ class Watch:
     def before(self, optimizer, *_):
         if self.log.quiet:
             return
-        several = self.watched.get(id(optimizer))
+        several = self.watched.get(optimizer)
         if several is None:
             return
         self.was = {"piled": sum(id(p) in self.piled for p in several),
@@ -225,13 +225,13 @@ class Watch:
         if self.log.quiet:  # in a run that is compiled they are only counted
             self.number += 1
             return self.finish(0) if self.number >= self.updates else None
-        first = id(optimizer) not in self.watched
+        first = optimizer not in self.watched
         if first:
             every = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
-            self.watched[id(optimizer)] = every[:: max(1, len(every) // LOOKED_AT)][:LOOKED_AT]
+            self.watched[optimizer] = every[:: max(1, len(every) // LOOKED_AT)][:LOOKED_AT]
             self.flags()
         self.number += 1
-        for parameter in self.watched[id(optimizer)]:
+        for parameter in self.watched[optimizer]:
             self.filled.discard(id(parameter))
             self.piled.discard(id(parameter))
             if parameter.grad is not None:
@@ -250,7 +250,7 @@ class Watch:
                 self.kept = self.keeper()
                 self.log.write({"what": "keeper", **self.kept})
         self.log.note("passed", number=self.number, clock=time.perf_counter(), groups=settings,
-                      which=list(self.watched).index(id(optimizer)), optimizer=type(optimizer).__name__,
+                      which=list(self.watched).index(optimizer), optimizer=type(optimizer).__name__,
                       has_fused="fused" in optimizer.defaults, alive=alive, passes=max(0, len(self.marks) - 2), **was)
         if enough:
             self.log.note("enough")
@@ -329,7 +329,7 @@ class Watch:
             made = hasattr(schedule, "_dlojz_audited") or isinstance(schedule, lr_scheduler.ReduceLROnPlateau)
             schedule._dlojz_audited = True
             if not self.log.quiet:
-                which = {number: place for place, number in enumerate(self.watched)}.get(id(getattr(schedule, "optimizer", None)))
+                which = {each: place for place, each in enumerate(self.watched)}.get(getattr(schedule, "optimizer", None))
                 self.log.note("stepped" if made else "scheduled", kind=type(schedule).__name__, which=which,
                               told=bool(args or kwargs))
             return result
@@ -344,7 +344,7 @@ class Watch:
             nonlocal inside
             if inside or self.log.quiet:
                 return original(module, mode)
-            self.log.note("mode", of=id(module), training=bool(mode))
+            self.log.note("mode", of=self.log.which(module), training=bool(mode))
             inside = True
             try:
                 return original(module, mode)
@@ -386,8 +386,8 @@ class Watch:
             fetcher._dlojz_fetched = count + 1
             before = streams(fetcher.dataset)
             batch = original(fetcher, indices)
-            self.log.write({"what": "drawn", "of": id(fetcher.dataset), "worker": worker.id, "pid": os.getpid(), "count": count,
-                            "seed": worker.seed - worker.id, "before": before, "after": streams(fetcher.dataset)})
+            self.log.write({"what": "drawn", "of": self.log.which(fetcher.dataset), "worker": worker.id, "pid": os.getpid(),
+                            "count": count, "seed": worker.seed - worker.id, "before": before, "after": streams(fetcher.dataset)})
             return batch
 
         return fetched
@@ -421,8 +421,11 @@ class Watch:
                 raise StopIteration
             begun = time.perf_counter()
             batch = original(iterator)
-            self.log.note("waited", of=id(iterator._dataset), seconds=time.perf_counter() - begun, cut_out=cut_out(iterator))
-            iterator._dlojz_given = given + 1
+            seconds, iterator._dlojz_given = time.perf_counter() - begun, given + 1
+            if not self.log.quiet:
+                loader, epoch, _ = iterator._place
+                self.log.note("waited", of=self.log.which(iterator._dataset), seconds=seconds, cut_out=cut_out(iterator),
+                              loader=loader._number, epoch=epoch, batch=given)
             return batch
 
         return following
