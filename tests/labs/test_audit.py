@@ -557,3 +557,18 @@ def test_lab_own_sees_in_its_whole_run_that_epochs_counted_from_steps_go_on(numb
 
     events = [SimpleNamespace(of="sampler 1", epoch=number) for number in numbers]
     assert tells_epochs(SimpleNamespace(all=lambda kind: events if kind == "set_epoch" else [])) is told
+
+
+@pytest.mark.parametrize("package, said", [
+    ("raise ModuleNotFoundError('none', name='transformers')", "needs transformers, which is not installed"),
+    ("try:\n    import nobody_has_it\nexcept ImportError as missing:\n    raise RuntimeError('Failed to import') from missing",
+     "cannot import the Trainer of transformers (ModuleNotFoundError: No module named 'nobody_has_it')"),
+    ("class Trainer: pass\nTrainingArguments = Trainer", "needs accelerate, which is not installed"),
+])
+def test_lab_own_says_why_there_is_no_trainer(package, said, monkeypatch, tmp_path):
+    from dlojz.labs.own.check import no_trainer
+
+    (tmp_path / "transformers.py").write_text(package)
+    (tmp_path / "accelerate.py").write_text("raise ModuleNotFoundError('none', name='accelerate')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert no_trainer().startswith(f"own/with_trainer.py {said}")
