@@ -440,6 +440,40 @@ def test_what_a_module_of_the_script_keeps_is_found_when_a_library_holds_it(fact
     assert watch.keeper() == {"name": "Net.seen", "file": "net.py", "line": 6}
 
 
+def test_a_pass_is_ended_only_where_the_script_is_ready_for_it(facts):
+    """A loop is, also one in another's code; a bare next() is not."""
+    text = """
+def bare(it): return [next(it) for _ in (1, 2)]
+def loop(it): shape = next(iter((1,))); return [1 for number, batch in enumerate(it)]
+def generator(it):
+    first = next(iter((1,)))
+    yield from it
+def all_of(it): return list(generator(it))
+def ready(it):
+    try:
+        return next(it)
+    except StopIteration:
+        return None
+"""
+    own, other = {}, {}
+    exec(compile(text, str(Path(facts.root) / "a.py"), "exec"), own)
+    exec(compile(text, "/a/library.py", "exec"), other)
+    watch, said = child.Watch(facts, 12, None), []
+
+    class Loader:
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            said.append(watch.may_end(sys._getframe(1)))
+            raise StopIteration
+
+    for functions, name in [(own, "bare"), (own, "loop"), (own, "all_of"), (own, "ready"), (other, "bare")]:
+        with contextlib.suppress(StopIteration):
+            functions[name](Loader())
+    assert said == [False, True, True, True, True]
+
+
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP])
 def number(request):
     """A signal that ends a process, also where the tests run under nohup."""

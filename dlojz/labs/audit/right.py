@@ -65,7 +65,8 @@ def validates(seen: Seen) -> tuple:
         return WRONG, ("In eval mode the model built graphs that no backward pass used: they cost memory and time. "
                        "Validate under torch.no_grad() or torch.inference_mode()."), found[-1]
     return (USED, f"{words.counted(quiet, 'forward pass', 'forward passes')} in eval mode, without gradients.") if quiet else (
-        UNSEEN, "No model computed in eval mode. Where the script validates, call model.eval() and use torch.inference_mode().")
+        UNSEEN, ("The model that is trained did not compute in eval mode. Where the script validates, call model.eval() and use "
+                 "torch.inference_mode()."))
 
 
 EVAL = "After a validation the model was trained in eval mode: without dropout, with the statistics of batch norm as they were."
