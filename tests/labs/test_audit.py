@@ -292,6 +292,15 @@ def test_passes_in_eval_mode_that_two_loaders_feed_one_update_are_no_validation(
     assert right.validates(Seen(events))[0] == UNSEEN
 
 
+@pytest.mark.parametrize("derived, verdict", [(True, UNSEEN), (False, WRONG)])
+def test_a_validation_that_asks_for_derivatives_needs_its_graphs(derived, verdict):
+    """As forces are, which a model of an energy gives by torch.autograd.grad."""
+    facts = {"grad": True, "kind": "Net", "frozen": 0, "parameters": {"float32": 4}, "settings": {}}
+    update = [Event(what="model", training=True, **facts), Event(what="backward"), Event(what="passed")]
+    checks = [Event(what="model", training=False, **facts), *([Event(what="derived")] * derived)] * 3
+    assert right.validates(Seen((update * 3 + checks) * 2))[0] == verdict
+
+
 def shuffled(*steps: str) -> list[Event]:
     """Facts of passes over loaders of one data set: a number is a pass in that order of an optimizer that updates by it, "look 1"
     one without updates, "by 1 1" one of the optimizer 1, "half 1" one of which the next has given a batch before it ended; "told

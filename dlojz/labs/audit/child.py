@@ -6,6 +6,7 @@ With ranks there are several, each started as torchrun would start it.
                  after the backward pass, and are zero or missing now)
 ``mode``         the script sets a module to training or to eval mode: of (which module), training
 ``back``         a backward pass begins: direct (whether the script itself asks for it, not a library)
+``derived``      torch.autograd.grad goes through a graph, as functions of torch.func do
 ``scaling``      a call of a gradient scaler, enabled or not: call, enabled, asked (whether it was made to be enabled)
 ``clipping``     gradients are clipped, by norm or by value: limit
 ``scheduled`` ``stepped``  a learning rate schedule is made, is stepped: kind, which (of the optimizers that have
@@ -134,6 +135,7 @@ class Watch:
         register_optimizer_step_pre_hook(self.before)
         register_optimizer_step_post_hook(self.after)
         torch.autograd.backward = self.noting_backward(torch.autograd.backward)
+        torch.autograd.grad = self.before_it(torch.autograd.grad, lambda *_, **__: self.log.note("derived"))
         for name in ("unscale_", "step", "update"):
             setattr(torch.amp.GradScaler, name, self.noting_scaler(getattr(torch.amp.GradScaler, name), name))
         torch.amp.GradScaler.__init__ = self.noting_made(torch.amp.GradScaler.__init__)

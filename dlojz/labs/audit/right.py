@@ -41,7 +41,7 @@ def lets_go(seen: Seen) -> tuple:
 def validates(seen: Seen) -> tuple:
     """Passes that come before most of the updates are no validation: they may be those of a teacher."""
     trained, several, found, quiet, updates, loader = set(), [], [], 0, 0, None
-    for event in [*seen.all("model", "backward", "passed", "waited"), None]:
+    for event in [*seen.all("model", "backward", "derived", "passed", "waited"), None]:
         if event is not None and event.what == "passed":
             updates += 1
             continue
@@ -65,8 +65,8 @@ def validates(seen: Seen) -> tuple:
         return WRONG, ("In eval mode the model built graphs that no backward pass used: they cost memory and time. "
                        "Validate under torch.no_grad() or torch.inference_mode()."), found[-1]
     return (USED, f"{words.counted(quiet, 'forward pass', 'forward passes')} in eval mode, without gradients.") if quiet else (
-        UNSEEN, ("The model that is trained did not compute in eval mode. Where the script validates, call model.eval() and use "
-                 "torch.inference_mode()."))
+        UNSEEN, ("No validation of the trained model in eval mode was recognised. Where the script validates, call model.eval() "
+                 "and use torch.inference_mode()."))
 
 
 EVAL = "After a validation the model was trained in eval mode: without dropout, with the statistics of batch norm as they were."
