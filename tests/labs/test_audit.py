@@ -231,7 +231,8 @@ def fed(seconds: float, step: float, gpu: bool = True, cut_out: bool = False, op
     update = {"optimizer": optimizer, "has_fused": True, "which": 0, "groups": [], "watched": 0, "alive": 0}
     found = [Event(what="flags", products="highest", gpu=gpu, cores=2), Event(what="loader", number=0, **made)]
     for number in range(4):
-        found += [Event(what="batch.indices", loader=0), Event(what="waited", of=7, seconds=seconds, cut_out=cut_out),
+        place = {"loader": 0, "epoch": 0, "batch": number}
+        found += [Event(what="batch.indices", **place), Event(what="waited", of=7, seconds=seconds, cut_out=cut_out, **place),
                   Event(what="model", training=True, grad=True, **model),
                   Event(what="passed", clock=number * step, passes=number, **update)]
     return found
@@ -267,7 +268,7 @@ def test_validation_is_judged_also_where_it_builds_graphs(stays):
         return Event(what=what, kind="Net", frozen=0, parameters={"float32": 4}, settings={}, **facts)
 
     def fed(loader, training, value, count):
-        return [event("batch.indices", loader=loader), event("model", training=training, grad=True),
+        return [event("waited", loader=loader), event("model", training=training, grad=True),
                 event("loss", training=True, value=value, target={"shape": [count]})]
 
     events = []
@@ -286,33 +287,71 @@ def test_passes_in_eval_mode_that_two_loaders_feed_one_update_are_no_validation(
     fed = [Event(what="model", training=False, grad=True, **facts)] * 2
     events = [Event(what="model", training=True, grad=True, **facts), Event(what="backward"), Event(what="passed")]
     for _ in range(6):
-        events += [Event(what="batch.indices", loader=0), *fed, Event(what="batch.indices", loader=1), *fed,
+        events += [Event(what="waited", loader=0), *fed, Event(what="waited", loader=1), *fed,
                    Event(what="backward"), Event(what="passed")]
     assert right.validates(Seen(events))[0] == UNSEEN
 
 
+@pytest.mark.parametrize("derived, verdict", [(True, UNSEEN), (False, WRONG)])
+def test_a_validation_that_asks_for_derivatives_needs_its_graphs(derived, verdict):
+    """As forces are, which a model of an energy gives by torch.autograd.grad."""
+    facts = {"grad": True, "kind": "Net", "frozen": 0, "parameters": {"float32": 4}, "settings": {}}
+    update = [Event(what="model", training=True, **facts), Event(what="backward"), Event(what="passed")]
+    checks = [Event(what="model", training=False, **facts), *([Event(what="derived")] * derived)] * 3
+    assert right.validates(Seen((update * 3 + checks) * 2))[0] == verdict
+
+
 def shuffled(*steps: str) -> list[Event]:
-    """Facts of a run with a DistributedSampler, 5, of the loader 0: a number is a pass in that order, "told 1" a call of its
-    set_epoch, "other 1" one of another sampler's."""
-    found = [Event(what="loader", number=0, samplers=["DistributedSampler"], sampled_by=[5])]
-    for place, step in enumerate(steps):
-        whom, _, epoch = step.partition(" ")
-        if epoch:
-            found.append(Event(what="set_epoch", of=5 if whom == "told" else 6, epoch=int(epoch)))
+    """Facts of passes over loaders of one data set: a number is a pass in that order of an optimizer that updates by it, "look 1"
+    one without updates, "by 1 1" one of the optimizer 1, "half 1" one of which the next has given a batch before it ended; "told
+    1" a call of set_epoch of the DistributedSampler, "other 1" of another sampler's; "new" is a new loader with a new sampler,
+    "loader" one with the same; "set" and "plain" are loaders of another data set, and with a sampler of another kind."""
+    found, loader, sampler, data, half = [], -1, 4, 1, []
+    passed = 0
+    for step in ("new", *steps):
+        whom, *numbers = step.split()
+        if step in ("new", "loader", "set", "plain"):
+            loader, sampler, data = loader + 1, sampler + (step != "loader"), data + (step == "set")
+            kind = "RandomSampler" if step == "plain" else "DistributedSampler"
+            found.append(Event(what="loader", number=loader, samplers=[kind], sampled_by=[sampler], of=data))
+        elif whom in ("told", "other"):
+            found.append(Event(what="set_epoch", of=sampler if whom == "told" else 99, epoch=int(numbers[0])))
         else:
-            order = [(7 * index + int(step)) % 13 for index in range(13)]
-            found.append(Event(what="batch.indices", loader=0, epoch=place, batch=0, indices=order))
+            place = {"loader": loader, "epoch": (passed := passed + 1), "batch": 0}
+            order = [((1 if whom == "sorted" else 7) * index + int(step.split()[-1])) % 13 for index in range(13)]
+            found += [Event(what="batch.indices", indices=order, **place), Event(what="waited", **place)]
+            if whom != "look":
+                found += [Event(what="backward"), Event(what="passed", which=int(numbers[0]) if whom == "by" else 0)]
+            found, half = found + half, [Event(what="waited", **place)] if whom == "half" else []
     return found
 
 
+ONE = "may be of one epoch"
 SHUFFLES = {
     "never told": (("0", "0"), WRONG, "was not told"),
     "told the same number, perhaps of a pass that the audit ended early": (("told 0", "0", "told 0", "0"), UNSEEN, "same number"),
     "told when the pass had begun": (("0", "told 0", "0", "told 1", "1"), WRONG, "when the pass had begun"),
     "told": (("told 0", "0", "told 1", "1"), USED, "another order"),
     "two passes in one epoch": (("told 0", "0", "0", "told 1", "1", "1"), USED, "another order"),
-    "two passes in one epoch, and no other": (("told 0", "0", "other 1", "0"), UNSEEN, "of one epoch"),
+    "two passes in one epoch, and no other": (("told 0", "0", "other 1", "0"), UNSEEN, ONE),
     "one": (("told 0", "0"), UNSEEN, "no second epoch"),
+    "never told, a loader made anew": (("0", "loader", "0"), WRONG, "was not told"),
+    "never told, a loader and a sampler made anew": (("0", "new", "0"), WRONG, "was not told"),
+    "told too late, both made anew": (("0", "told 0", "new", "0", "told 1"), WRONG, "when the pass had begun"),
+    "told, a loader made anew": (("told 0", "0", "loader", "told 1", "1"), USED, "another order"),
+    "told, both made anew": (("told 0", "0", "new", "told 1", "1"), USED, "another order"),
+    "both made anew, with another seed": (("0", "new", "1"), USED, "another order"),
+    "told the same number, both made anew": (("told 0", "0", "new", "told 0", "0"), UNSEEN, "same number"),
+    "one of two samplers told": (("told 0", "0", "new", "0"), UNSEEN, ONE),
+    "a data set for each epoch": (("0", "set", "0"), UNSEEN, "another data set"),
+    "a look before": (("look 0", "0"), UNSEEN, "no second epoch"),
+    "a look at each loader, and validations": (("look 0", "0", "new", "look 2", "look 2"), UNSEEN, "no second epoch"),
+    "looks alone": (("look 0", "look 0"), UNSEEN, "did not show"),
+    "an evaluation between, never told": (("0", "look 0", "0"), WRONG, "was not told"),
+    "another training": (("0", "by 1 0"), UNSEEN, "no second epoch"),
+    "two loaders at a time": (("half 0", "loader", "0"), UNSEEN, "no second epoch"),
+    "another kind of sampler trains": (("look 0", "plain", "0", "0"), UNSEEN, "did not show"),
+    "in the order of the data": (("sorted 0", "sorted 0"), NOT_APPLICABLE, "does not shuffle"),
 }
 
 
@@ -321,6 +360,13 @@ def test_orders_of_epochs(case):
     steps, verdict, said = SHUFFLES[case]
     found = right.shuffles(Seen(shuffled(*steps)))
     assert found[0] == verdict and said in found[1]
+
+
+def test_a_number_is_not_given_again(facts):
+    """As an id is, when its object is gone."""
+    numbers = [facts.which(torch.nn.Linear(1, 1)) for _ in range(9)] + [facts.which([number]) for number in range(9)]
+    kept = object()
+    assert len(set(numbers)) == 18 and facts.which(kept) == facts.which(kept)
 
 
 UPDATE = ("backward", "passed")
@@ -401,6 +447,40 @@ def test_what_a_module_of_the_script_keeps_is_found_when_a_library_holds_it(fact
         net.keep(loss)
     watch = child.Watch(facts, 12, None)
     assert watch.keeper() == {"name": "Net.seen", "file": "net.py", "line": 6}
+
+
+def test_a_pass_is_ended_only_where_the_script_is_ready_for_it(facts):
+    """A loop is, also one in another's code; a bare next() is not."""
+    text = """
+def bare(it): return [next(it) for _ in (1, 2)]
+def loop(it): shape = next(iter((1,))); return [1 for number, batch in enumerate(it)]
+def generator(it):
+    first = next(iter((1,)))
+    yield from it
+def all_of(it): return list(generator(it))
+def ready(it):
+    try:
+        return next(it)
+    except StopIteration:
+        return None
+"""
+    own, other = {}, {}
+    exec(compile(text, str(Path(facts.root) / "a.py"), "exec"), own)
+    exec(compile(text, "/a/library.py", "exec"), other)
+    watch, said = child.Watch(facts, 12, None), []
+
+    class Loader:
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            said.append(watch.may_end(sys._getframe(1)))
+            raise StopIteration
+
+    for functions, name in [(own, "bare"), (own, "loop"), (own, "all_of"), (own, "ready"), (other, "bare")]:
+        with contextlib.suppress(StopIteration):
+            functions[name](Loader())
+    assert said == [False, True, True, True, True]
 
 
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP])
@@ -520,3 +600,18 @@ def test_lab_own_sees_in_its_whole_run_that_epochs_counted_from_steps_go_on(numb
 
     events = [SimpleNamespace(of="sampler 1", epoch=number) for number in numbers]
     assert tells_epochs(SimpleNamespace(all=lambda kind: events if kind == "set_epoch" else [])) is told
+
+
+@pytest.mark.parametrize("package, said", [
+    ("raise ModuleNotFoundError('none', name='transformers')", "needs transformers, which is not installed"),
+    ("try:\n    import nobody_has_it\nexcept ImportError as missing:\n    raise RuntimeError('Failed to import') from missing",
+     "cannot import the Trainer of transformers (ModuleNotFoundError: No module named 'nobody_has_it')"),
+    ("class Trainer: pass\nTrainingArguments = Trainer", "needs accelerate, which is not installed"),
+])
+def test_lab_own_says_why_there_is_no_trainer(package, said, monkeypatch, tmp_path):
+    from dlojz.labs.own.check import no_trainer
+
+    (tmp_path / "transformers.py").write_text(package)
+    (tmp_path / "accelerate.py").write_text("raise ModuleNotFoundError('none', name='accelerate')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert no_trainer().startswith(f"own/with_trainer.py {said}")

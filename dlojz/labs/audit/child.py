@@ -6,13 +6,14 @@ With ranks there are several, each started as torchrun would start it.
                  after the backward pass, and are zero or missing now)
 ``mode``         the script sets a module to training or to eval mode: of (which module), training
 ``back``         a backward pass begins: direct (whether the script itself asks for it, not a library)
+``derived``      torch.autograd.grad goes through a graph, as functions of torch.func do
 ``scaling``      a call of a gradient scaler, enabled or not: call, enabled, asked (whether it was made to be enabled)
 ``clipping``     gradients are clipped, by norm or by value: limit
 ``scheduled`` ``stepped``  a learning rate schedule is made, is stepped: kind, which (of the optimizers that have
                  updated something; None: none of these), told (whether it was given an epoch, or a metric)
 ``read``         a value that belongs to a graph is read by the host: how
 ``keeper``       a variable keeps the graphs of several losses: name, and the line that fills it
-``waited``       a loader has given a batch: seconds, of (which data set), cut_out (of tensors in memory)
+``waited``       a loader has given a batch: seconds, of (which data set), cut_out (of tensors in memory), loader, epoch, batch
 ``cut``          a pass over a loader was ended early
 ``kept``         torch.save writes a file: path
 ``wrote``        a file outside of the audit's own folder was opened to be written: path
@@ -32,6 +33,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import ctypes
+import dis
 import functools
 import gc
 import inspect
@@ -126,13 +128,14 @@ class Watch:
         self.used: dict[int, tuple] = {}  # by parameter: gradient and version that an update has used
         self.piled: set[int] = set()
         self.filled: set[int] = set()
-        self.watched: dict[int, list] = {}  # parameters, by optimizer
+        self.watched: dict[torch.optim.Optimizer, list] = {}  # parameters
         self.kept: dict = {}  # what keeps graphs of several losses
 
     def install(self) -> None:
         register_optimizer_step_pre_hook(self.before)
         register_optimizer_step_post_hook(self.after)
         torch.autograd.backward = self.noting_backward(torch.autograd.backward)
+        torch.autograd.grad = self.before_it(torch.autograd.grad, lambda *_, **__: self.log.note("derived"))
         for name in ("unscale_", "step", "update"):
             setattr(torch.amp.GradScaler, name, self.noting_scaler(getattr(torch.amp.GradScaler, name), name))
         torch.amp.GradScaler.__init__ = self.noting_made(torch.amp.GradScaler.__init__)
@@ -214,7 +217,7 @@ class Watch:
     def before(self, optimizer, *_):
         if self.log.quiet:
             return
-        several = self.watched.get(id(optimizer))
+        several = self.watched.get(optimizer)
         if several is None:
             return
         self.was = {"piled": sum(id(p) in self.piled for p in several),
@@ -225,13 +228,13 @@ class Watch:
         if self.log.quiet:  # in a run that is compiled they are only counted
             self.number += 1
             return self.finish(0) if self.number >= self.updates else None
-        first = id(optimizer) not in self.watched
+        first = optimizer not in self.watched
         if first:
             every = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
-            self.watched[id(optimizer)] = every[:: max(1, len(every) // LOOKED_AT)][:LOOKED_AT]
+            self.watched[optimizer] = every[:: max(1, len(every) // LOOKED_AT)][:LOOKED_AT]
             self.flags()
         self.number += 1
-        for parameter in self.watched[id(optimizer)]:
+        for parameter in self.watched[optimizer]:
             self.filled.discard(id(parameter))
             self.piled.discard(id(parameter))
             if parameter.grad is not None:
@@ -250,7 +253,7 @@ class Watch:
                 self.kept = self.keeper()
                 self.log.write({"what": "keeper", **self.kept})
         self.log.note("passed", number=self.number, clock=time.perf_counter(), groups=settings,
-                      which=list(self.watched).index(id(optimizer)), optimizer=type(optimizer).__name__,
+                      which=list(self.watched).index(optimizer), optimizer=type(optimizer).__name__,
                       has_fused="fused" in optimizer.defaults, alive=alive, passes=max(0, len(self.marks) - 2), **was)
         if enough:
             self.log.note("enough")
@@ -329,7 +332,7 @@ class Watch:
             made = hasattr(schedule, "_dlojz_audited") or isinstance(schedule, lr_scheduler.ReduceLROnPlateau)
             schedule._dlojz_audited = True
             if not self.log.quiet:
-                which = {number: place for place, number in enumerate(self.watched)}.get(id(getattr(schedule, "optimizer", None)))
+                which = {each: place for place, each in enumerate(self.watched)}.get(getattr(schedule, "optimizer", None))
                 self.log.note("stepped" if made else "scheduled", kind=type(schedule).__name__, which=which,
                               told=bool(args or kwargs))
             return result
@@ -344,7 +347,7 @@ class Watch:
             nonlocal inside
             if inside or self.log.quiet:
                 return original(module, mode)
-            self.log.note("mode", of=id(module), training=bool(mode))
+            self.log.note("mode", of=self.log.which(module), training=bool(mode))
             inside = True
             try:
                 return original(module, mode)
@@ -386,8 +389,8 @@ class Watch:
             fetcher._dlojz_fetched = count + 1
             before = streams(fetcher.dataset)
             batch = original(fetcher, indices)
-            self.log.write({"what": "drawn", "of": id(fetcher.dataset), "worker": worker.id, "pid": os.getpid(), "count": count,
-                            "seed": worker.seed - worker.id, "before": before, "after": streams(fetcher.dataset)})
+            self.log.write({"what": "drawn", "of": self.log.which(fetcher.dataset), "worker": worker.id, "pid": os.getpid(),
+                            "count": count, "seed": worker.seed - worker.id, "before": before, "after": streams(fetcher.dataset)})
             return batch
 
         return fetched
@@ -408,6 +411,13 @@ class Watch:
         except (TypeError, NotImplementedError):
             return True
 
+    def may_end(self, frame: types.FrameType) -> bool:
+        """Whether who asks for a batch is ready for there being none: a loop is; of a call of next() the function must name
+        StopIteration. Of an iterator without an end few do."""
+        code = frame.f_code
+        asks = "next" in code.co_names and dis.opname[code.co_code[frame.f_lasti]] not in ("FOR_ITER", "SEND")
+        return not (asks and self.log.is_own(code.co_filename)) or "StopIteration" in code.co_names
+
     def noting_next(self, original):
         @functools.wraps(original)
         def following(iterator):
@@ -416,13 +426,16 @@ class Watch:
                 iterator._dlojz_from = self.number, self.backwards
             number, backwards = iterator._dlojz_from
             done = given if self.backwards == backwards else min(given, self.number - number)
-            if done >= enough and self.more(iterator, given):
+            if done >= enough and self.more(iterator, given) and self.may_end(sys._getframe(1)):
                 self.log.note("cut")
                 raise StopIteration
             begun = time.perf_counter()
             batch = original(iterator)
-            self.log.note("waited", of=id(iterator._dataset), seconds=time.perf_counter() - begun, cut_out=cut_out(iterator))
-            iterator._dlojz_given = given + 1
+            seconds, iterator._dlojz_given = time.perf_counter() - begun, given + 1
+            if not self.log.quiet:
+                loader, epoch, _ = iterator._place
+                self.log.note("waited", of=self.log.which(iterator._dataset), seconds=seconds, cut_out=cut_out(iterator),
+                              loader=loader._number, epoch=epoch, batch=given)
             return batch
 
         return following

@@ -129,7 +129,7 @@ def works(seen: Seen) -> tuple:
                           "used here: they take them from each other."), loader
     if several:
         return USED, f"{words.counted(several, 'worker')}.", loader
-    waits = [event for event in seen.all("waited") if event.of == loader.of]
+    waits = [event for event in seen.all("waited") if event.of in seen.fed()]
     if waits and all(event.cut_out for event in waits):
         return NOT_APPLICABLE, "A batch is cut out of tensors that are in memory: workers would only copy it."
     seconds, share = waited(seen)
@@ -143,8 +143,7 @@ def works(seen: Seen) -> tuple:
 def waited(seen: Seen) -> tuple[float, float]:
     """Seconds that the training waits for a batch, and which part of an update that is, both in the middle: 0 if not known. The
     observers make a step longer, so the part is larger without them."""
-    loader = seen.loader()
-    waits = [event.seconds for event in seen.all("waited") if loader and event.of == loader.of]
+    waits = [event.seconds for event in seen.all("waited") if event.of in seen.fed()]
     steps = [after.clock - before.clock for before, after in pairwise(seen.updates)]
     if not waits or not steps:
         return 0.0, 0.0

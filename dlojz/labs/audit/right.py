@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from dataclasses import dataclass, field
 
 from ...ui import words
+from ..probe.facts import Event
 from .seen import NOT_APPLICABLE, NOT_USED, UNSEEN, USED, WRONG, Seen
 
 
@@ -40,11 +41,11 @@ def lets_go(seen: Seen) -> tuple:
 def validates(seen: Seen) -> tuple:
     """Passes that come before most of the updates are no validation: they may be those of a teacher."""
     trained, several, found, quiet, updates, loader = set(), [], [], 0, 0, None
-    for event in [*seen.all("model", "backward", "passed", "batch.indices"), None]:
+    for event in [*seen.all("model", "backward", "derived", "passed", "waited"), None]:
         if event is not None and event.what == "passed":
             updates += 1
             continue
-        if event is not None and event.what == "batch.indices":
+        if event is not None and event.what == "waited":
             if event.loader != loader:  # another loader: its batches are not for what the passes before were for
                 found += several[-1:] if len(several) > 1 else []
                 several, loader = [], event.loader
@@ -64,7 +65,8 @@ def validates(seen: Seen) -> tuple:
         return WRONG, ("In eval mode the model built graphs that no backward pass used: they cost memory and time. "
                        "Validate under torch.no_grad() or torch.inference_mode()."), found[-1]
     return (USED, f"{words.counted(quiet, 'forward pass', 'forward passes')} in eval mode, without gradients.") if quiet else (
-        UNSEEN, "No model computed in eval mode. Where the script validates, call model.eval() and use torch.inference_mode().")
+        UNSEEN, ("No validation of the trained model in eval mode was recognised. Where the script validates, call model.eval() "
+                 "and use torch.inference_mode()."))
 
 
 EVAL = "After a validation the model was trained in eval mode: without dropout, with the statistics of batch norm as they were."
@@ -188,47 +190,99 @@ def backs(seen: Seen) -> tuple:
         NOT_APPLICABLE, "No autocast in this run.")
 
 
+@dataclass
+class Pass:
+    """One pass over a loader with a DistributedSampler. ``before``: the epochs that this sampler had been told by then; ``ever``:
+    at any time; ``begun``, ``ended``: when its first batch was given, and its last; ``trains``: optimizers that used them."""
+
+    loader: Event
+    before: list
+    ever: list
+    batches: dict[int, list] = field(default_factory=dict)
+    begun: int = 0
+    ended: int = 0
+    trains: set = field(default_factory=set)
+
+    @property
+    def order(self) -> list:
+        return [index for batch in sorted(self.batches) for index in self.batches[batch]]
+
+
+def distributed(seen: Seen) -> list[Event]:
+    """The loaders with a DistributedSampler."""
+    return [loader for loader in seen.loaders.values() if "DistributedSampler" in loader.get("samplers", ())]
+
+
+def passes(seen: Seen) -> list[Pass]:
+    """Those that trained, in their order. A look at a batch, a validation, statistics of the data are passes, too."""
+    found: dict[tuple, Pass] = {}
+    told: dict[tuple, list] = {tuple(one.sampled_by): [] for one in distributed(seen)}
+    given = fed = None
+    for place, event in enumerate(seen.all("set_epoch", "batch.indices", "waited", "backward", "passed")):
+        if event.what == "set_epoch":
+            for samplers in told:
+                told[samplers] += [event.epoch] * (event.of in samplers)
+        elif event.what == "batch.indices":
+            loader = seen.loaders.get(event.loader)
+            said = told.get(tuple(loader.get("sampled_by", ()))) if loader else None
+            if said is not None and event.indices is not None:
+                one = found.setdefault((event.loader, event.epoch), Pass(loader, [*said], said))
+                one.batches[event.batch] = event.indices
+        elif event.what == "waited":
+            given = found.get((event.loader, event.epoch))
+            if given:
+                given.begun, given.ended = given.begun or place, place
+        elif event.what == "backward":
+            fed = given
+        elif fed:
+            fed.trains.add(event.which)
+    return sorted((one for one in found.values() if one.trains), key=lambda one: one.begun)
+
+
 def shuffles(seen: Seen) -> tuple:
-    loaders = [one for one in seen.all("loader") if "DistributedSampler" in one.get("samplers", ())]
-    if not loaders:
+    """Wrong are two epochs of one training in the same order, be their loader and its sampler the same or made anew. A validation
+    may keep its order, and another training may begin with that of the first."""
+    if not distributed(seen):
         return NOT_APPLICABLE, "No DistributedSampler."
-    several = differ = again = False
-    for loader in loaders:
-        passes: dict[int, tuple[list, dict[int, list]]] = {}  # which epochs were told before each, and its batches
-        said = []
-        for event in seen.all("batch.indices", "set_epoch"):
-            if event.what == "set_epoch":
-                said += [event.epoch] * (event.of in loader.get("sampled_by", ()))
-            elif event.loader == loader.number and event.indices is not None:
-                passes.setdefault(event.epoch, ([*said], {}))[1][event.batch] = event.indices
-        orders = [(told, [index for batch in sorted(asked)[:3] for index in asked[batch]]) for told, asked in passes.values()]
-        if not orders or orders[0][1] == sorted(orders[0][1]):  # it does not shuffle
+    trained = passes(seen)
+    if not trained:
+        return UNSEEN, "This run did not show a DistributedSampler that feeds the training."
+    shuffled = [one for one in trained if one.order != sorted(one.order)]
+    if not shuffled:
+        return NOT_APPLICABLE, "The DistributedSampler does not shuffle."
+    compared, differ, again = False, False, None
+    for place, two in enumerate(shuffled):
+        one = next((one for one in reversed(shuffled[:place]) if one.loader.of == two.loader.of and one.trains & two.trains
+                    and one.ended < two.begun), None)
+        most = min(len(one.order), len(two.order)) if one else 0
+        if most < 5:
             continue
-        several = several or len(orders) > 1
-        differ = differ or any(one != two for (_, one), (_, two) in pairwise(orders))
-        for (before, one), (after, two) in pairwise(orders):
-            # Two passes in one epoch, of which one is no training, are given the same order.
-            if len(one) > 4 and one == two and (len(after) > len(before) or not said):
-                if before and before[-1] == after[-1]:
-                    again = True
-                    continue
-                why = "set_epoch came when the pass had begun" if said else "the DistributedSampler was not told the epoch"
-                return WRONG, (f"Two epochs had the same order: {why}. "
-                               "Call sampler.set_epoch(epoch) before each."), loader
+        compared, same = True, one.loader.sampled_by == two.loader.sampled_by
+        more = len(two.before) > len(one.before)
+        if one.order[:most] != two.order[:most]:
+            differ = True
+        elif one.before and two.before and one.before[-1] == two.before[-1] and (more or not same):
+            again = two.loader
+        elif more or not two.ever if same else not (one.before or two.before):
+            why = "set_epoch came when the pass had begun" if two.ever else "the DistributedSampler was not told the epoch"
+            return WRONG, f"Two epochs had the same order: {why}. Call sampler.set_epoch(epoch) before each.", two.loader
     if again:
         return UNSEEN, ("set_epoch gave two epochs the same number. Where it is counted from steps, that is because the audit "
-                        "ended the first one early; else they have the same order."), loaders[0]
-    if several and not differ:
+                        "ended the first one early; else they have the same order."), again
+    if differ:
+        return USED, "The second epoch had another order."
+    if compared:
         return UNSEEN, "Two passes had the same order. They may be of one epoch."
-    return (USED, "The second epoch had another order.") if several else (UNSEEN, "This run came to no second epoch.")
+    return UNSEEN, ("Each pass was over another data set." if len({one.loader.of for one in shuffled}) > 1 else
+                    "This run came to no second epoch.")
 
 
 def means(seen: Seen) -> tuple:
     """What a script makes of numbers cannot be followed; but what it prints after a validation can be compared."""
     rounds, losses, printed, evaluates, loader = [], [], [], False, None
     with_graphs = validates(seen)[0] == WRONG
-    for event in [*seen.all("model", "loss", "printed", "cut", "backward", "batch.indices"), None]:
-        if event is not None and event.what == "batch.indices":  # the training may go on in eval mode, too
+    for event in [*seen.all("model", "loss", "printed", "cut", "backward", "waited"), None]:
+        if event is not None and event.what == "waited":  # the training may go on in eval mode, too
             if with_graphs and event.loader != loader:
                 rounds += [(losses, printed)] if losses else []
                 losses, printed, evaluates = [], [], False
@@ -283,7 +337,7 @@ def mend(source: str) -> str:
 
 def draws(seen: Seen) -> tuple:
     loader = seen.loader()
-    drawn = [event for event in seen.all("drawn") if loader and event.of == loader.of]
+    drawn = [event for event in seen.all("drawn") if event.of in seen.fed()]
     if not loader or not loader.num_workers:
         return NOT_APPLICABLE, "No workers."
     used = [(source, event) for event in drawn for source in event.before if event.before[source] != event.after.get(source)]

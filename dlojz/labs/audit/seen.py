@@ -66,12 +66,14 @@ class Seen:
     def asked_in(self, training: bool, grad: bool | None = None) -> list[tuple]:
         """(loader, what it was asked for) of each pass of a model in training, or of each in eval mode; with or without gradients
         (``grad``; None: as it should be)."""
-        asked, found = None, []
-        for event in self.all("batch.indices", "model"):
-            if event.what == "batch.indices":
-                asked = event
-            elif asked is not None and event.training == training and event.grad == (training if grad is None else grad):
-                found.append((self.loaders.get(asked.loader), asked))
+        asked, given, found = {}, None, []
+        for event in self.all("batch.indices", "waited", "model"):
+            if event.what == "batch.indices":  # workers are asked ahead of time, so what counts is what was given last
+                asked[event.loader, event.epoch, event.batch] = event
+            elif event.what == "waited":
+                given = asked.get((event.loader, event.epoch, event.batch))
+            elif given is not None and event.training == training and event.grad == (training if grad is None else grad):
+                found.append((self.loaders.get(given.loader), given))
         return found
 
     @functools.cached_property
@@ -89,3 +91,8 @@ class Seen:
     def loader(self):
         """The loader that feeds the training."""
         return next((loader for loader, _ in self.asked_in(training=True)), None)
+
+    def fed(self) -> set[int]:
+        """The data sets of the loader that feeds the training, and of those that the same line made after it."""
+        fed = [loader for loader, _ in self.asked_in(training=True) if loader]
+        return {loader.of for loader in fed if (loader.file, loader.line) == (fed[0].file, fed[0].line)}

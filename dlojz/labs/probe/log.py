@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import linecache
 import os
 import re
 import sys
+import weakref
 from collections import Counter
 from pathlib import Path
 
@@ -38,6 +40,7 @@ class Log:
         self._torch = torch_folder
         self._kinds: dict[str, str] = {}
         self._counts: Counter = Counter()
+        self._known: dict[int, tuple] = {}  # by id: the number of an object, and a reference to it
         self._pid = os.getpid()
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
@@ -54,6 +57,18 @@ class Log:
     def wants(self, what: str) -> bool:
         """Whether a fact of this kind would be kept: not in a loader's worker, not what an observer does itself, not too many."""
         return not self.quiet and self._counts[what] < MOST and os.getpid() == self._pid
+
+    def which(self, thing) -> int:
+        """The number of this object, and of no other: an id is given again when its object is gone."""
+        number, known = self._known.get(id(thing), (None, lambda: None))
+        if known() is not thing:
+            number = self._counts["which"] = self._counts["which"] + 1
+            try:
+                known = weakref.ref(thing)
+            except TypeError:  # a list
+                known = functools.partial(lambda kept: kept, thing)
+            self._known[id(thing)] = number, known
+        return number
 
     def noted(self, what: str) -> int:
         """How many facts of this kind there are."""

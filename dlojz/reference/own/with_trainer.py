@@ -9,6 +9,7 @@ It needs the packages transformers and accelerate.
 """
 
 import argparse
+import importlib
 import sys
 
 import torch
@@ -20,9 +21,15 @@ from dlojz import callbacks
 
 try:
     from transformers import Trainer, TrainingArguments
-except ImportError:
-    print("own/with_trainer.py needs transformers and accelerate, which are not installed here: take own/images.py or "
-          "own/words.py, or pip install transformers accelerate")
+
+    importlib.import_module("accelerate")  # the Trainer asks for it later
+except Exception as failure:  # transformers raises others than ImportError where a package that it needs is missing
+    while failure.__cause__:
+        failure = failure.__cause__
+    why = f"cannot import the Trainer of transformers ({type(failure).__name__}: {failure})"
+    if isinstance(failure, ModuleNotFoundError) and failure.name in ("transformers", "accelerate"):
+        why = f"needs {failure.name}, which is not installed here"
+    print(f"own/with_trainer.py {why}. Take own/images.py or own/words.py, or pip install transformers accelerate")
     sys.exit(1)
 
 

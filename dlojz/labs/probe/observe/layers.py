@@ -136,7 +136,7 @@ class Observer:
                      } if training and self.passes[True] == 1 else {}
             gpu = torch.cuda.current_device() if torch.cuda.is_available() else None
         log.note("model", training=training, evaluating=sum(not each.training for each in module.modules()),
-                 grad=torch.is_grad_enabled(), kind=type(module).__name__, of=id(module),
+                 grad=torch.is_grad_enabled(), kind=type(module).__name__, of=log.which(module),
                  inputs=[self.tensor(value, mark=True) for value in tensors([*args, *kwargs.values()])], parameters=dtypes,
                  devices=devices, weights=self.weights(parameters.items()), gpu=gpu, **first,
                  frozen=sum(not parameter.requires_grad for parameter in parameters.values()))

@@ -64,11 +64,11 @@ class Observer:
             names = [type(sampler).__name__ for sampler in samplers]
             shuffle = kwargs.get("shuffle", args[2] if len(args) > 2 else None)
             size = len(loader.dataset) if hasattr(type(loader.dataset), "__len__") else None
-            self.log.note("loader", number=loader._number, dataset=type(loader.dataset).__name__, of=id(loader.dataset),
-                          size=size, batch_size=getattr(batches, "batch_size", None), shuffle=bool(shuffle),
-                          drop_last=getattr(batches, "drop_last", False), sampler=names[-1], samplers=names,
-                          sampled_by=list(map(id, samplers)), padded=sum(map(padding, samplers)),
-                          **{name: getattr(loader, name) for name in SETTINGS})
+            self.log.note("loader", number=loader._number, dataset=type(loader.dataset).__name__,
+                          of=self.log.which(loader.dataset), size=size, batch_size=getattr(batches, "batch_size", None),
+                          shuffle=bool(shuffle), drop_last=getattr(batches, "drop_last", False), sampler=names[-1],
+                          samplers=names, sampled_by=list(map(self.log.which, samplers)),
+                          padded=sum(map(padding, samplers)), **{name: getattr(loader, name) for name in SETTINGS})
 
         return made
 
@@ -104,7 +104,7 @@ class Observer:
 
         @functools.wraps(original)
         def told(sampler, epoch):
-            self.log.note("set_epoch", sampler=type(sampler).__name__, of=id(sampler), epoch=epoch)
+            self.log.note("set_epoch", sampler=type(sampler).__name__, of=self.log.which(sampler), epoch=epoch)
             return original(sampler, epoch)
 
         kind.set_epoch = told
