@@ -24,11 +24,18 @@ class Verb(Parser):
         return found, unknown
 
 
+class Verbs(argparse._SubParsersAction):
+    """What the list of verbs says of a verb, its own ``--help`` says too, where it has no more to say."""
+
+    def add_parser(self, name, *, help, **more):
+        return super().add_parser(name, help=help, **{"description": f"{help[0].upper()}{help[1:]}."} | more)
+
+
 def parser() -> Parser:
     description = "Make one PyTorch training script fast, then scale it to many GPUs."
     top = Parser(prog="dlojz", description=description)
     top.add_argument("--version", action="version", version=f"dlojz {__version__}")
-    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Verb)
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Verb, action=Verbs)
 
     verb = verbs.add_parser("workspace", help="make a folder to work in: notebooks, the scripts to edit, runs/")
     verb.add_argument("folder", nargs="?", metavar="DIR", help="left out, the workspace that you are in")
@@ -82,7 +89,7 @@ def parser() -> Parser:
     verb.set_defaults(run=progress)
 
     verb = verbs.add_parser("lab", help="for authors: make the files of a lab, bring them up to date, prove them")
-    does = verb.add_subparsers(dest="does", metavar="new|sync|test|course|facts", required=True, parser_class=Verb)
+    does = verb.add_subparsers(dest="does", metavar="new|sync|test|course|facts", required=True, parser_class=Verb, action=Verbs)
     what = does.add_parser("new", help="the files of a new lab, and its notebook")
     what.add_argument("lab", metavar="ID", help="its fences are in files of dlojz/reference, unless one of these is given:")
     form = what.add_mutually_exclusive_group()
@@ -211,7 +218,7 @@ def parser() -> Parser:
     verb.set_defaults(run=rehearse)
 
     verb = verbs.add_parser("syllabus", help="for instructors: a course of half a day, one, two or four days, with a timetable")
-    verb.add_argument("length", metavar="half|1|2|4", help="days")
+    verb.add_argument("length", metavar="half|1|2|4", help="days, as digits or words")
     verb.add_argument("--want", default="", metavar="WORDS", help="labs that lead to it, such as \"the largest model\"")
     verb.add_argument("--html", metavar="FILE", help="write it as a page")
     verb.set_defaults(run=syllabus)
@@ -221,7 +228,7 @@ def parser() -> Parser:
     verb.set_defaults(run=cheatsheet)
 
     verb = verbs.add_parser("reference", help="for instructors: keep records of this workspace's runs, for `reference`")
-    does = verb.add_subparsers(dest="does", metavar="save|list", required=True, parser_class=Verb)
+    does = verb.add_subparsers(dest="does", metavar="save|list", required=True, parser_class=Verb, action=Verbs)
     what = does.add_parser("save", help="keep the records of runs that have completed, small, as CARD/NAME.jsonl")
     what.add_argument("names", nargs="*", metavar="NAME", help="names of runs, as in submit(…, name=\"amp\"); left out, all runs")
     what.add_argument("--into", default="", metavar="FOLDER",
@@ -283,6 +290,8 @@ def workspace(args) -> int:
     for line in said:
         say(line)
     say(f"The workspace is {args.folder or folder}")
+    if new:
+        say("Go there and begin: with day0_start.ipynb in `jupyter lab`, or in a terminal with `dlojz edit gpu`")
     return 0
 
 

@@ -80,6 +80,7 @@ def test_a_new_workspace_gets_the_machine_s_own_queue_where_slurm_is_silent(sile
     assert [line for line in marker.splitlines() if "site" in line] == ['site = "laptop"   # see `dlojz sites`']
     told = [line for line in capsys.readouterr().out.splitlines() if str(folder / "workspace.toml") in line]
     assert cli.main(["workspace", str(tmp_path / "other")]) == 0
+    assert "Go there and begin: with day0_start.ipynb" in capsys.readouterr().out
     assert 'site = "laptop"' in (tmp_path / "other" / "workspace.toml").read_text()
     assert len(told) == 1 and "Unable to contact slurm controller" in told[0] and "own queue" in told[0]
     assert up_to_the_baseline(folder) == "laptop" and (folder / "workspace.toml").read_text() == marker

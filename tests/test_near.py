@@ -1,5 +1,7 @@
 """“Did you mean”: what is near is offered, what is merely the least unlike is not."""
 
+import argparse
+
 import pytest
 
 from dlojz import cli
@@ -27,6 +29,17 @@ def test_what_is_far_off_is_not_guessed(name):
 
 def test_several_are_in_order_of_nearness():
     assert suggest.hint("amp", ["gpu", "amp-long-name", "amp1"], 3) == "did you mean 'amp1' or 'amp-long-name'? "
+
+
+def test_the_help_of_each_verb_says_what_it_does():
+    def verbs(parser):
+        return {name: verb for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+                for name, verb in action.choices.items()}
+
+    found = verbs(cli.parser())
+    for name, verb in {**found, **verbs(found["lab"]), **verbs(found["reference"])}.items():
+        assert verb.description and verb.description[0].isupper(), name
+    assert found["hint"].format_help().splitlines()[2] == "The next of a lab's three hints."
 
 
 @pytest.mark.parametrize("command, said", [

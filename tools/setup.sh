@@ -67,4 +67,4 @@ fi
 quiet=--quiet
 [ ! -t 1 ] || quiet=
 "$venv/bin/python" -m pip install $quiet --disable-pip-version-check --constraint "$constraints" --editable ".[$extras]"
-echo "setup: done. In a shell: . $venv/bin/activate"
+echo "setup: done. In a shell: . $venv/bin/activate; there dlojz workspace DIR makes a workspace"

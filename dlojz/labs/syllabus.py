@@ -19,6 +19,7 @@ START = ("day0_start", 30)  # the notebook that comes first, and its minutes
 BLOCKS = (("9:00", 90), ("10:45", 105), ("13:30", 105), ("15:30", 90))  # of a day: when each begins, and its minutes
 OWN = "questions, and what you have learned in your own script"
 LENGTHS = {"half": 2, "1": 4, "2": 8, "4": 16}  # blocks
+ALSO = {"0.5": "half", "one": "1", "two": "2", "four": "4"}
 OVER = 5  # minutes that a break may begin late, so that it cuts no lab
 SHORT = 20  # minutes: with less left before a break, no lab begins that the break would cut
 
@@ -139,8 +140,10 @@ def _placed(labs: Iterable[Lab], blocks: Iterable[tuple[int, int, int]], by_days
     return None if waiting else found
 
 
-def syllabus(length: str, want: str = "") -> View:
+def syllabus(length: str | float, want: str = "") -> View:
     """A course of half a day, one, two or four days, with a timetable. Raises UsageError."""
+    length = str(length).lower()
+    length = ALSO.get(length, length)
     slots = timetable(length, want)
     in_it = {slot.what.partition(":")[0] for slot in slots}
     labs = [lab for lab in catalogue.labs().values() if lab.id in in_it]

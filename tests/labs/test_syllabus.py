@@ -91,6 +91,10 @@ def test_the_map_says_what_comes_next(here, capsys):
 def test_in_a_shell(tmp_path, capsys):
     assert cli.main(["syllabus", "half"]) == 0 and "09:30 to 10:00  gpu" in capsys.readouterr().out
     assert cli.main(["syllabus", "2", "--html", str(tmp_path / "2.html")]) == 0 and "day 2" in (tmp_path / "2.html").read_text()
-    assert cli.main(["syllabus", "3"]) == 2 and "choose half, 1, 2, 4" in capsys.readouterr().err
+    typed_as = {"Half": "Half a day", "0.5": "Half a day", "one": "One day", "Two": "2 days", "four": "4 days", 2: "2 days"}
+    for typed, said in typed_as.items():
+        assert str(syllabus.syllabus(typed)).startswith(f"{said}: "), typed
+    for typed in ("3", "three"):
+        assert cli.main(["syllabus", typed]) == 2 and "choose half, 1, 2, 4" in capsys.readouterr().err
     with pytest.raises(UsageError, match="nothing that labs lead to"):
         syllabus.leads_to("gold")

@@ -206,3 +206,42 @@ for parameter in optimizers:
     parameter.register_hook(functools.partial(update, parameter))
 return list(optimizers.values())
 # <<< memory.step
+
+# wrong: of the inputs only the first · expect: `recomputed`, all recomputed, of a block with two inputs.*the output
+# >>> memory.recomputed
+context = functools.partial(create_selective_checkpoint_contexts, PRODUCTS) if keep_products else noop_context_fn
+return checkpoint(block, inputs[0], use_reentrant=False, context_fn=context)
+# <<< memory.recomputed
+
+# wrong: reentrant chunks · expect: 10 tokens in 4 chunks, of an x that needs no gradient
+# >>> memory.loss
+def of(part, wanted):
+    return F.cross_entropy(head(part).float(), wanted, reduction="sum")
+
+parts = zip(x.flatten(0, 1).chunk(chunks), targets.flatten().chunk(chunks))
+return sum(checkpoint(of, part, wanted, use_reentrant=True) for part, wanted in parts) / targets.numel()
+# <<< memory.loss
+
+# wrong: the matrices stay on the CPU · expect: another device.*the devices of the weights are cpu, meta
+# >>> memory.lora
+self.linear, self.scale = linear.requires_grad_(False), alpha / rank
+self.down = nn.Linear(linear.in_features, rank, bias=False, dtype=linear.weight.dtype)
+self.up = nn.Linear(rank, linear.out_features, bias=False, dtype=linear.weight.dtype)
+nn.init.zeros_(self.up.weight)
+# <<< memory.lora
+
+# wrong: all rows begin alike · expect: the rank of down at first is 1(.|\n)*rows that begin alike learn alike
+# >>> memory.lora
+self.linear, self.scale = linear.requires_grad_(False), alpha / rank
+self.down = nn.Linear(linear.in_features, rank, bias=False).to(linear.weight)
+self.up = nn.Linear(rank, linear.out_features, bias=False).to(linear.weight)
+nn.init.ones_(self.down.weight)
+nn.init.zeros_(self.up.weight)
+# <<< memory.lora
+
+# wrong: without its matrices in eval mode · expect: the output in eval mode(.|\n)*that in train mode
+# >>> memory.lora_forward
+if not self.training:
+    return self.linear(x)
+return self.linear(x) + self.scale * self.up(self.down(x))
+# <<< memory.lora_forward

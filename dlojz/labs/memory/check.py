@@ -15,8 +15,11 @@ LORA = {
     "the output at first": "{kits}: what is added begins at 0",
     "what learns": "{kits}",
     "what has a gradient that is not 0": "{kits}: were both matrices 0, neither would ever learn",
+    "the rank of down at first": "{kits}: rows that begin alike learn alike",
+    "the devices of the weights": "{kits}: down and up are where the layer's weight is",
     "the output with other matrices": "linear(x) + alpha / rank * up(down(x)): {kits}",
-    "the gradient of the input": "{kits}, through the frozen layer as well: the layers before it learn from this gradient"}
+    "the gradient of the input": "{kits}, through the frozen layer as well: the layers before it learn from this gradient",
+    "the output in eval mode": "that in train mode: {kits}"}
 STEP = {
     "the number of updates": "{kits}: each parameter once per backward pass",
     "the largest number of gradients at one time": "{kits}: the one that has just arrived",
