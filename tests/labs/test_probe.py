@@ -477,6 +477,18 @@ def test_hung_rank(tmp_path, shared):
     assert run.ranks[1].ended.how == "exit" and "exit code 3" in run.ranks[1].ended.message
 
 
+JOIN = "import torch.distributed as dist; dist.init_process_group('gloo')"
+
+
+@pytest.mark.parametrize("first, other, asleep", [(f"{JOIN}; dist.barrier()", f"{JOIN}; time.sleep(1e6)", True),
+                                                  ("for _ in range(40): time.sleep(0.05)", "time.sleep(2)", False)])
+def test_all_ranks_are_asleep(tmp_path, shared, monkeypatch, first, other, asleep):
+    """Where nothing of a run wakes any more the limit is not waited for; one process that wakes now and then may wake others."""
+    monkeypatch.setattr(session, "ASLEEP", 1.0)
+    (tmp_path / "ranks.py").write_text(f"import os, time\nif os.environ['RANK'] == '0':\n    {first}\nelse:\n    {other}\n")
+    shared.begin(PLENTY)
+    run = Probe(shared, tmp_path, "ranks.py").run(ranks=2)
+    assert ["waits in vain" in rank.ended.message for rank in run.ranks] == [asleep, asleep], run.ended
 
 
 def test_a_switch_is_gone(tmp_path, shared):

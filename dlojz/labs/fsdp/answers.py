@@ -160,6 +160,14 @@ model, states = get_state_dict(net, optimizer, options=options)
 return (dcp.save if wait else dcp.async_save)({"model": model, "optimizer": states}, checkpoint_id=folder)
 # <<< fsdp.save
 
+# wrong: rank 0 saves alone · expect: (waits in vain|was still running)(.|\n)*all processes make the same collective calls(.|\n)*fsdp.save
+# >>> fsdp.save
+model, states = get_state_dict(net, optimizer)
+if dist.get_rank() == 0:
+    state = {"model": model, "optimizer": states}
+    return dcp.save(state, checkpoint_id=folder) if wait else dcp.async_save(state, checkpoint_id=folder, process_group=aside())
+# <<< fsdp.save
+
 # wrong: among the training's messages · expect: the thread that writes sends its messages in the process group of the training
 # >>> fsdp.save
 model, states = get_state_dict(net, optimizer)

@@ -150,6 +150,8 @@ class Facts:
             return ending({}, "broken", f"could not be watched: {broken.message}")
         if process.killed == "time":
             return ending(self._stood(), "time", f"was still running after {self._seconds:.0f} seconds{self._where_all_stood()}")
+        if process.killed == "asleep":
+            return ending(self._stood(), "time", f"waits in vain, as all processes of its run do{self._where_all_stood()}")
         if process.killed == "busy":
             return ending({}, "busy", f"waited for a CPU core for {self._session.waited:.0f} seconds")
         if process.killed == "memory":

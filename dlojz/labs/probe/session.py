@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import random
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +36,7 @@ GUARD_EVERY = 0.1
 LOOKING = 30  # times what it takes to look at the memory of all processes of the machine, before that is done again
 BUSY = 2  # times the seconds of a check
 ALONE = 5.0  # seconds that the other processes of a run are given once one has failed
+ASLEEP = 10.0  # seconds in which nothing of several processes wakes: longer than a name server is waited for (5)
 ANSWER = 10.0  # seconds in which the host must say that a process that was ended is over
 ANSWER_BEGIN = 60.0  # seconds in which it must begin one: it forks them one after the other, on a machine that may be busy
 SILENT = "the process that runs the script does not answer (is it stopped, or the machine out of memory?)"
@@ -75,7 +77,7 @@ class Process:
     pid: int | None = None
     identity: dict | None = None
     status: int | None = None
-    killed: str = ""  # "time", "busy", "memory", "alone": why we ended it
+    killed: str = ""  # "time", "busy", "memory", "alone", "asleep": why we ended it
     asked: float = 0.0  # when the host was asked to start it; 0 while it waits for a core
     stopped: float = 0.0  # when we have ended it
     ended: float = 0.0
@@ -213,6 +215,7 @@ class Session:
         self.limits = limits or Limits()
         self.seconds, self.begun, self.output = self.limits.seconds, None, b""
         self._guarded, self.waited, self._used, self._look_again = time.monotonic(), 0.0, {}, 0.0
+        self._threads, self._asleep, self._looked = {}, 0.0, time.monotonic()
         self._ports.close()
 
     def restart_clock(self) -> None:
@@ -366,6 +369,13 @@ class Session:
         if sum(map(_memory, pids)) > self.limits.memory and sum(map(_memory_shared_out, pids)) > self.limits.memory:
             self._end(running, "memory")
         self._look_again = now + LOOKING * (time.process_time() - used)
+        before, self._threads = self._threads, dict(thread for pid in pids for thread in _threads(pid))
+        still = self._threads == before and all(state == "S" for state, *_ in before.values())
+        self._asleep = self._asleep + min(now - self._looked, 1.0) if still else 0.0
+        self._looked = now
+        started = [process for process in self._processes.values() if process.asked and process.status is None]
+        if self._asleep > ASLEEP and any(process.env for process in started) and all(process.pid for process in started):
+            self._end(running, "asleep")
 
     def _end(self, running: list[Process], why: str) -> None:
         for process in running:
@@ -416,6 +426,18 @@ def _memory(pid: int) -> int:
         return 1024 * sum(int(found[name].split()[0]) for name in (b"RssAnon", b"RssShmem") if name in found)
     except (OSError, ValueError):
         return 0
+
+
+def _threads(pid: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Of each thread of a process its state, and how often it had a processor and gave it back; "?" where that can't be told.
+    Gloo's, which looks for messages a hundred times a second, is left out: what it receives wakes another one."""
+    for file in glob.glob(f"/proc/{pid}/task/*/status"):
+        try:
+            found = dict(line.split(":", 1) for line in Path(file).read_text().splitlines())
+            if found["Name"].strip() != "gloo_tcp_loop":
+                yield file, (found["State"].split()[0], found["voluntary_ctxt_switches"], found["nonvoluntary_ctxt_switches"])
+        except (OSError, ValueError, KeyError):
+            yield file, ("?",)
 
 
 def _memory_shared_out(pid: int) -> int:
