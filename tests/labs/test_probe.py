@@ -481,7 +481,7 @@ JOIN = "import torch.distributed as dist; dist.init_process_group('gloo')"
 
 
 @pytest.mark.parametrize("first, other, asleep", [(f"{JOIN}; dist.barrier()", f"{JOIN}; time.sleep(1e6)", True),
-                                                  ("for _ in range(40): time.sleep(0.05)", "time.sleep(2)", False)])
+                                                  ("for _ in range(80): time.sleep(0.05)", "time.sleep(2)", False)])
 def test_all_ranks_are_asleep(tmp_path, shared, monkeypatch, first, other, asleep):
     """Where nothing of a run wakes any more the limit is not waited for; one process that wakes now and then may wake others."""
     monkeypatch.setattr(session, "ASLEEP", 1.0)
