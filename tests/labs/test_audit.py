@@ -28,16 +28,16 @@ from dlojz.system import paths
 from dlojz.training import tracing
 
 SCRIPTS = Path(__file__).with_name("audited")
-GPU_ONLY = ("mixed precision", "TF32", "channels-last", "torch.compile", "no waits in the step", "fused optimizer",
+GPU_ONLY = ("mixed precision", "TF32", "channels-last", "torch.compile", "steps without waits", "fused optimizer",
             "loader workers", "pinned memory, asynchronous copies", "tensors made where they are used")
 FINE = {"gradients cleared once per update": USED, "losses kept without their graphs": USED, "mean over samples": UNSEEN}
 RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
     "classify.py": {"validation without gradients": USED, "train mode in training": USED, "schedule after the update": USED,
-                    "no decay of norms and biases": NOT_USED, "loader workers": NOT_APPLICABLE},
+                    "norms and biases without decay": NOT_USED, "loader workers": NOT_APPLICABLE},
     "scaled.py": {"validation without gradients": UNSEEN, "train mode in training": UNSEEN, "mixed precision": USED,
                   "random numbers of its own for each worker": USED, "clipping after unscaling": USED,
                   "schedule after the update": USED, "backward pass outside of autocast": USED,
-                  "another order in each epoch": USED, "no decay of norms and biases": USED, "fused optimizer": USED,
+                  "another order in each epoch": USED, "norms and biases without decay": USED, "fused optimizer": USED,
                   "loader workers": USED, "channels-last": NOT_APPLICABLE},
     "adversarial.py": {"validation without gradients": UNSEEN, "train mode in training": USED,
                        "channels-last": NOT_APPLICABLE, "loader workers": NOT_APPLICABLE,
@@ -47,10 +47,10 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
                        "pinned memory, asynchronous copies": NOT_APPLICABLE},
     "with_trainer.py": {"validation without gradients": USED, "train mode in training": USED, "schedule after the update": USED,
                         "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": NOT_APPLICABLE,
-                        "no decay of norms and biases": USED, "fused optimizer": USED},
+                        "norms and biases without decay": USED, "fused optimizer": USED},
     "with_accelerate.py": {"validation without gradients": USED, "train mode in training": USED, "mixed precision": USED,
                            "schedule after the update": USED, "backward pass outside of autocast": USED,
-                           "channels-last": NOT_APPLICABLE, "no decay of norms and biases": NOT_USED,
+                           "channels-last": NOT_APPLICABLE, "norms and biases without decay": NOT_USED,
                            "loader workers": NOT_APPLICABLE},
     # Lightning validates, and steps the schedule, after whole epochs, and the audit ended this one early.
     "with_lightning.py": {"validation without gradients": UNSEEN, "train mode in training": USED,
@@ -59,7 +59,8 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
                           "loader workers": NOT_APPLICABLE},
     "with_timm.py": {"validation without gradients": USED, "train mode in training": USED, "clipping after unscaling": USED,
                      "backward pass outside of autocast": USED, "mixed precision": USED, "channels-last": USED,
-                     "fused optimizer": NOT_APPLICABLE, "no decay of norms and biases": USED, "loader workers": NOT_APPLICABLE},
+                     "fused optimizer": NOT_APPLICABLE, "norms and biases without decay": USED,
+                     "loader workers": NOT_APPLICABLE},
     "augmented.py": {
         "validation without gradients": USED, "mean over samples": USED, "random numbers of its own for each worker": USED,
         "torch.compile": USED, "compiled once": USED, "whole graphs": USED, "channels-last": NOT_APPLICABLE,
@@ -68,7 +69,7 @@ RIGHT = {  # what is not named: not applicable, but GPU_ONLY: could not be seen
         "validation without gradients": USED, "train mode in training": USED, "another order in each epoch": USED,
         "mean over samples": NOT_APPLICABLE, "samples of its own for each rank": USED, "checkpoints from one rank": USED,
         "a GPU for each rank": USED, "validation counts each sample once": USED, "validation over all ranks": USED,
-        "no sending while gradients accumulate": USED, "tensors made where they are used": USED, "no waits in the step": USED,
+        "accumulation without sending": USED, "tensors made where they are used": USED, "steps without waits": USED,
         "pinned memory, asynchronous copies": USED, "mixed precision": NOT_USED, "TF32": NOT_USED, "torch.compile": NOT_USED,
         "fused optimizer": NOT_USED, "loader workers": NOT_APPLICABLE, "channels-last": NOT_APPLICABLE},
 }
@@ -86,7 +87,7 @@ FAULTS = {  # by script: what is changed in it, and what becomes of the verdicts
         {"gradients cleared once per update": (WRONG, "optimizer.step()"),
          "losses kept without their graphs": (WRONG, "running += loss"),
          "validation without gradients": (WRONG, "loss_of(model(images), labels).item()"),
-         "no waits in the step": (NOT_USED, "print(loss.item())"),
+         "steps without waits": (NOT_USED, "print(loss.item())"),
          "schedule after the update": (UNSEEN, "")}),
     "cleared too early": ("classify.py", {
         "        optimizer.zero_grad()\n": "", "        optimizer.step()\n        scheduler.step()\n":
@@ -117,8 +118,8 @@ FAULTS = {  # by script: what is changed in it, and what becomes of the verdicts
         {"samples of its own for each rank": (WRONG, "model(x)"), "checkpoints from one rank": (WRONG, "torch.save"),
          "a GPU for each rank": (WRONG, "model(x)"), "validation counts each sample once": (NOT_USED, "DataLoader("),
          "validation over all ranks": (NOT_USED, "DataLoader("), "another order in each epoch": (UNSEEN, ""),
-         "mean over samples": (UNSEEN, ""), "no sending while gradients accumulate": (NOT_USED, "optimizer.step()"),
-         "tensors made where they are used": (NOT_USED, "torch.ones(4)"), "no waits in the step": (NOT_USED, "loss.item()"),
+         "mean over samples": (UNSEEN, ""), "accumulation without sending": (NOT_USED, "optimizer.step()"),
+         "tensors made where they are used": (NOT_USED, "torch.ones(4)"), "steps without waits": (NOT_USED, "loss.item()"),
          "pinned memory, asynchronous copies": (NOT_USED, "x.to(rank)")}),
 }
 
